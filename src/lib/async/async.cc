@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "lib/async/event.h"
+#include "lib/async/task.h"
+#include "lib/async/task_scope.h"
+#include "lib/base/check.h"
+
+namespace space::async {
+namespace asio = boost::asio;
+
+Task<void> sleep_for(std::chrono::milliseconds duration) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, duration);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+Task<void> Event::wait() {
+  boost::system::error_code ignored;  // operation_aborted is the wake-up
+  co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  // A cancelled coroutine must not mistake its own cancellation for a notification.
+  if ((co_await asio::this_coro::cancellation_state).cancelled() != asio::cancellation_type::none) {
+    throw boost::system::system_error(asio::error::operation_aborted);
+  }
+}
+
+Task<bool> Event::wait_until(std::chrono::steady_clock::time_point deadline) {
+  if (std::chrono::steady_clock::now() >= deadline) co_return false;
+  using boost::asio::experimental::awaitable_operators::operator||;
+  asio::steady_timer limit(co_await asio::this_coro::executor, deadline);
+  auto outcome = co_await (wait() || limit.async_wait(asio::use_awaitable));
+  co_return outcome.index() == 0;
+}
+
+void TaskScope::spawn(Task<void> task) {
+  if (stopping_) return;
+  auto signal = signals_.emplace(signals_.end());
+  asio::co_spawn(executor_, std::move(task), asio::bind_cancellation_slot(signal->slot(), [this, signal](std::exception_ptr error) {
+    signals_.erase(signal);
+    changed_.notify_all();
+    if (!error) return;
+    try {
+      std::rethrow_exception(error);
+    } catch (const boost::system::system_error& failure) {
+      // The one exception that may cross a task's edge.
+      SPACE_CHECK(failure.code() == asio::error::operation_aborted);
+    }
+  }));
+}
+
+void TaskScope::cancel_all() {
+  // Emitting may end tasks and so change the list.
+  std::vector<boost::asio::cancellation_signal*> all;
+  for (auto& signal : signals_) all.push_back(&signal);
+  for (auto* signal : all) {
+    for (auto& alive : signals_) {
+      if (&alive == signal) {
+        signal->emit(asio::cancellation_type::terminal);
+        break;
+      }
+    }
+  }
+}
+
+Task<void> TaskScope::stop() {
+  stopping_ = true;
+  cancel_all();
+  co_await drain();
+}
+
+Task<void> TaskScope::drain() {
+  while (!signals_.empty()) co_await changed_.wait();
+}
+
+}  // namespace space::async
