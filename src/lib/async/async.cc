@@ -37,11 +37,12 @@ Task<bool> Event::wait_until(std::chrono::steady_clock::time_point deadline) {
 }
 
 void TaskScope::spawn(Task<void> task) {
-  if (stopping_) return;
-  auto signal = signals_.emplace(signals_.end());
-  asio::co_spawn(executor_, std::move(task), asio::bind_cancellation_slot(signal->slot(), [this, signal](std::exception_ptr error) {
-    signals_.erase(signal);
-    changed_.notify_all();
+  if (state_->stopping) return;
+  auto state = state_;
+  auto signal = state->signals.emplace(state->signals.end());
+  asio::co_spawn(state->executor, std::move(task), asio::bind_cancellation_slot(signal->slot(), [state, signal](std::exception_ptr error) {
+    state->signals.erase(signal);
+    state->changed.notify_all();
     if (!error) return;
     try {
       std::rethrow_exception(error);
@@ -54,10 +55,11 @@ void TaskScope::spawn(Task<void> task) {
 
 void TaskScope::cancel_all() {
   // Emitting may end tasks and so change the list.
-  std::vector<boost::asio::cancellation_signal*> all;
-  for (auto& signal : signals_) all.push_back(&signal);
+  auto state = state_;
+  std::vector<asio::cancellation_signal*> all;
+  for (auto& signal : state->signals) all.push_back(&signal);
   for (auto* signal : all) {
-    for (auto& alive : signals_) {
+    for (auto& alive : state->signals) {
       if (&alive == signal) {
         signal->emit(asio::cancellation_type::terminal);
         break;
@@ -67,13 +69,14 @@ void TaskScope::cancel_all() {
 }
 
 Task<void> TaskScope::stop() {
-  stopping_ = true;
+  state_->stopping = true;
   cancel_all();
   co_await drain();
 }
 
 Task<void> TaskScope::drain() {
-  while (!signals_.empty()) co_await changed_.wait();
+  auto state = state_;
+  while (!state->signals.empty()) co_await state->changed.wait();
 }
 
 }  // namespace space::async

@@ -5,11 +5,13 @@
 //   scope_.spawn(serve());              // void tasks; an escaping exception other than cancellation aborts
 //   co_await scope_.stop();             // refuses new tasks, cancels the running ones, waits for them
 //
-// Destroying a scope with running tasks is a broken invariant, except when its loop has stopped for good.
-// Declare it last in its owner, so that it goes first. Resource type; one loop.
+// A scope may be destroyed while tasks are still on their way out; what those tasks refer to must outlive them, so
+// stop() the scope before its owner goes, or let the tasks share ownership. Declare it last in its owner.
+// Resource type; one loop.
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <list>
+#include <memory>
 
 #include "lib/async/event.h"
 #include "lib/async/task.h"
@@ -18,7 +20,7 @@ namespace space::async {
 
 class TaskScope {
  public:
-  explicit TaskScope(const Executor& executor) : executor_(executor), changed_(executor) {}
+  explicit TaskScope(const Executor& executor) : state_(std::make_shared<State>(executor)) {}
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;
 
@@ -30,14 +32,19 @@ class TaskScope {
   Task<void> stop();
   // Waits until nothing runs, without cancelling.
   Task<void> drain();
-  [[nodiscard]] std::size_t running() const { return signals_.size(); }
-  [[nodiscard]] bool stopping() const { return stopping_; }
+  [[nodiscard]] std::size_t running() const { return state_->signals.size(); }
+  [[nodiscard]] bool stopping() const { return state_->stopping; }
 
  private:
-  Executor executor_;
-  Event changed_;
-  std::list<boost::asio::cancellation_signal> signals_;
-  bool stopping_ = false;
+  // Shared with the completion of every task: the last one may run after the scope has gone.
+  struct State {
+    explicit State(const Executor& loop) : executor(loop), changed(loop) {}
+    Executor executor;
+    Event changed;
+    std::list<boost::asio::cancellation_signal> signals;
+    bool stopping = false;
+  };
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace space::async
