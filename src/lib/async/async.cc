@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/multiple_exceptions.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -13,6 +14,24 @@
 
 namespace space::async {
 namespace asio = boost::asio;
+
+namespace {
+
+// Cancellation is the one exception that may cross a task's edge. A race of two tasks that are both cancelled wraps it.
+void check_cancellation(std::exception_ptr error) {
+  for (;;) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const asio::multiple_exceptions& several) {
+      error = several.first_exception();
+    } catch (const boost::system::system_error& failure) {
+      SPACE_CHECK(failure.code() == asio::error::operation_aborted);
+      return;
+    }
+  }
+}
+
+}  // namespace
 
 Task<void> sleep_for(std::chrono::milliseconds duration) {
   asio::steady_timer timer(co_await asio::this_coro::executor, duration);
@@ -43,13 +62,7 @@ void TaskScope::spawn(Task<void> task) {
   asio::co_spawn(state->executor, std::move(task), asio::bind_cancellation_slot(signal->slot(), [state, signal](std::exception_ptr error) {
     state->signals.erase(signal);
     state->changed.notify_all();
-    if (!error) return;
-    try {
-      std::rethrow_exception(error);
-    } catch (const boost::system::system_error& failure) {
-      // The one exception that may cross a task's edge.
-      SPACE_CHECK(failure.code() == asio::error::operation_aborted);
-    }
+    if (error) check_cancellation(error);
   }));
 }
 

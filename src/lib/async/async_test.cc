@@ -72,6 +72,21 @@ Task<void> race(Fixture& f) {
 }
 TEST_F(DeadlineTest, TheLoserIsCancelled) { run(loop, race(*this)); }
 
+Task<void> limited(Fixture& f) {
+  f.log += "in ";
+  (co_await with_deadline(f.slow(), 1h, "test.late", "too slow")).ignore("is cancelled");
+}
+Task<void> limited_event(Fixture& f) {
+  f.log += "in ";
+  co_await f.event.wait_until(std::chrono::steady_clock::now() + 1h);
+}
+TEST_F(DeadlineTest, ACancelledRaceEndsLikeAnyCancelledTask) {
+  scope.spawn(limited(*this));
+  scope.spawn(limited_event(*this));
+  run(loop, stop_soon(scope, log));
+  EXPECT_EQ(log, "in in stopped");
+}
+
 Task<void> waiter(Fixture& f, bool& go) {
   while (!go) co_await f.event.wait();
   f.log += "went ";

@@ -70,6 +70,13 @@ async::Task<Result<void>> Call::send_data(std::uint8_t channel, ByteView data) {
 
 bool Call::ready() const { return stream_->gone || !stream_->events.empty(); }
 
+async::Task<Error> Call::gone() {
+  auto core = core_;
+  auto stream = stream_;
+  while (!stream->gone) co_await stream->changed.wait();
+  co_return *stream->gone;
+}
+
 async::Task<Result<CallEvent>> Call::next() {
   auto core = core_;
   auto stream = stream_;

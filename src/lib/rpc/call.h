@@ -52,6 +52,9 @@ class Call {
   async::Task<Result<void>> send_data(std::uint8_t channel, ByteView data);
   // The next event. After End the call is over: asking again is an error (rpc.call_over).
   async::Task<Result<CallEvent>> next();
+  // Waits until the call can't go on: the peer gave it up or the connection broke, also after End; never for a call
+  // that just goes well. Returns why.
+  async::Task<Error> gone();
   // Is there an event that next() would give without waiting?
   [[nodiscard]] bool ready() const;
 

@@ -77,6 +77,7 @@ async::Task<Result<Bytes>> Connection::unary(Bytes request, std::chrono::millise
   co_return co_await async::with_deadline(unary_call(std::move(call)), limit, "rpc.deadline", "no answer within the time allowed");
 }
 
+std::size_t Connection::unsent() const { return core_->mux.pending_output().size(); }
 bool Connection::alive() const { return !core_->dead.has_value(); }
 const Error& Connection::why() const { return *core_->dead; }
 

@@ -4,7 +4,8 @@
 //
 // The asking end attaches (sends the resync marker) at construction; calls may start once attached() holds. The
 // answering end hands every new call to its handler. Reading and writing run in the connection's own scope.
-// A peer that breaks the protocol loses the connection.
+// A peer that breaks the protocol loses the connection, and so does an answering peer that sends descriptors or chops
+// its data in too many frames to be queued.
 //
 // Resource type. One loop. Errors of calls: see call.h.
 
@@ -43,6 +44,9 @@ class Connection {
   // A call with one answer, within `limit`. Errors: rpc.deadline, the status of the call.
   async::Task<Result<Bytes>> unary(Bytes request, std::chrono::milliseconds limit, std::vector<os::Fd> fds = {});
 
+  // Bytes that wait for the peer to read. Bounded by windows but for requests: who opens calls to a peer that may not
+  // read looks here first.
+  [[nodiscard]] std::size_t unsent() const;
   [[nodiscard]] bool alive() const;
   // Why it ended. Precondition: !alive().
   [[nodiscard]] const Error& why() const;

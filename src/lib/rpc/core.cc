@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -12,6 +13,10 @@ namespace {
 
 constexpr std::size_t kReadBytes = 256u << 10;
 constexpr std::size_t kMaxQueuedFds = 64;
+// A window admits 4,096 empty messages and as many bytes of data between them. Data in more pieces than that is
+// joined (see on_data), so only a peer that wants to fill memory with queue entries gets here.
+constexpr std::size_t kMaxQueuedEvents = 8400;
+constexpr std::size_t kOrderedEvents = 1024;
 
 Error lost(const std::string& why) { return make_error(Code::kUnavailable, "rpc.connection_lost", why); }
 
@@ -96,7 +101,7 @@ async::Task<void> Core::read_loop() {
       co_return;
     }
     for (auto& fd : fds) received_fds.push_back(std::move(fd));
-    if (received_fds.size() > kMaxQueuedFds) {
+    if (received_fds.size() > (handler ? kMaxQueuedFds : 0)) {
       close(make_error(Code::kDataLoss, "rpc.too_many_descriptors", "the peer sent descriptors that no call takes"));
       co_return;
     }
@@ -106,6 +111,8 @@ async::Task<void> Core::read_loop() {
       co_return;
     }
     flush();
+    // A peer that always has more to say must not keep the loop from the other connections.
+    co_await asio::post(executor, asio::use_awaitable);
   }
 }
 
@@ -152,14 +159,31 @@ void Core::on_open(wire::StreamId id, ByteView request) {
 void Core::on_message(wire::StreamId id, ByteView message) {
   if (auto* stream = find(id)) {
     stream->events.emplace_back(Message{to_bytes(message)});
-    stream->changed.notify_all();
+    queued(*stream);
   }
 }
 
 void Core::on_data(wire::StreamId id, std::uint8_t channel, ByteView data) {
-  if (auto* stream = find(id)) {
-    stream->events.emplace_back(Data{channel, to_bytes(data)});
-    stream->changed.notify_all();
+  auto* stream = find(id);
+  if (stream == nullptr) return;
+  // Data that nobody has asked for yet joins what waits of its channel, so that tiny frames cost no more than large
+  // ones. Only a long queue gives up the order between channels for that; the order to messages always stays.
+  std::size_t look = stream->events.size() < kOrderedEvents ? 1 : 3;
+  for (auto event = stream->events.rbegin(); event != stream->events.rend() && look > 0; ++event, --look) {
+    auto* waiting = std::get_if<Data>(&*event);
+    if (waiting == nullptr) break;
+    if (waiting->channel != channel || waiting->bytes.size() + data.size() > wire::kMaxPayloadBytes) continue;
+    waiting->bytes.insert(waiting->bytes.end(), data.begin(), data.end());
+    return;
+  }
+  stream->events.emplace_back(Data{channel, to_bytes(data)});
+  queued(*stream);
+}
+
+void Core::queued(Stream& stream) {
+  stream.changed.notify_all();
+  if (stream.events.size() > kMaxQueuedEvents) {
+    close(make_error(Code::kDataLoss, "rpc.too_many_events", "the peer chopped its data in too many frames"));
   }
 }
 

@@ -2,7 +2,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
+
 #include <boost/asio/co_spawn.hpp>
+#include <atomic>
+#include <thread>
 
 #include "lib/os/file.h"
 #include "lib/os/unix_socket.h"
@@ -23,6 +27,7 @@ struct RpcTest : ::testing::Test {
   os::SystemRandom random;
   std::unique_ptr<Server> server;
   int cancelled_handlers = 0;
+  std::string gone;
   std::size_t produced = 0;
 
   void SetUp() override {
@@ -53,6 +58,11 @@ struct RpcTest : ::testing::Test {
         ~Note() { ++count; }
       } note{cancelled_handlers};
       (co_await call.next()).ignore("waits for ever");
+    } else if (what == "gone") {
+      while (!std::holds_alternative<End>(*co_await call.next())) {
+      }
+      (co_await call.send_message(to_bytes("read"))).ignore("test");
+      gone = (co_await call.gone()).reason;
     } else if (what == "flood") {
       std::string block(100'000, 'f');
       while ((co_await call.send_data(1, as_bytes(block))).ok()) produced += block.size();
@@ -168,6 +178,156 @@ Task<void> restart_case(RpcTest& t) {
   co_await client.stop();
 }
 TEST_F(RpcTest, ARestartedServerFailsOldCallsAndServesNewOnes) { run(restart_case(*this)); }
+
+Task<void> gone_case(RpcTest& t) {
+  Client client(t.loop.get_executor(), t.random, "test", Client::to_path(t.path));
+  {
+    Call call = *co_await client.start(to_bytes("gone"));
+    call.end();
+    (co_await call.next()).ignore("the handler has read our End");
+  }  // the reset comes after the End
+  while (t.gone.empty()) co_await async::sleep_for(1ms);
+  EXPECT_EQ(t.gone, "rpc.reset");
+  co_await client.stop();
+}
+TEST_F(RpcTest, AHandlerLearnsThatItsClientLeftAfterTheEnd) { run(gone_case(*this)); }
+
+// An answering peer made of a bare mux, which writes to its socket what it likes.
+struct RawPeer : wire::MuxHandler {
+  os::Fd socket;
+  wire::Mux mux{wire::Role::kAcceptor};
+  wire::StreamId opened = 0;
+  wire::Nonce nonce{};
+  void on_attached(const wire::Marker& marker) override { nonce = marker.nonce; }
+  void on_open(wire::StreamId stream, ByteView) override { opened = stream; }
+  void on_message(wire::StreamId, ByteView) override {}
+  void on_data(wire::StreamId, std::uint8_t, ByteView) override {}
+  void on_end(wire::StreamId, ByteView) override {}
+  void on_reset(wire::StreamId) override {}
+  void on_credit(wire::StreamId) override {}
+
+  // Blocking, from a thread of its own: until a call has been opened.
+  void accept_call() {
+    std::byte buffer[4096];
+    ::fcntl(socket.get(), F_SETFL, 0);
+    while (opened == 0) {
+      ssize_t got = ::read(socket.get(), buffer, sizeof buffer);
+      if (got <= 0) return;
+      mux.receive(ByteView(buffer, static_cast<std::size_t>(got)), *this).ignore("a test peer");
+      write(mux.pending_output());
+      mux.consumed(mux.pending_output().size());
+    }
+  }
+  bool write(ByteView bytes) {
+    while (!bytes.empty()) {
+      ssize_t put = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (put <= 0) return false;
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+    return true;
+  }
+  // `count` frames in one block.
+  Bytes frames(std::size_t count, wire::FrameKind kind, std::size_t size, std::size_t channels) const {
+    Bytes block;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::byte header[wire::kHeaderBytes];
+      wire::encode_header({nonce, static_cast<std::uint32_t>(size), opened, kind, static_cast<std::uint8_t>(i % channels)}, header);
+      block.insert(block.end(), header, header + sizeof header);
+      block.resize(block.size() + size + wire::kTrailerBytes);
+    }
+    return block;
+  }
+};
+
+struct HostilePeerTest : ::testing::Test {
+  async::Loop loop;
+  os::SystemRandom random;
+  RawPeer peer;
+  std::unique_ptr<Connection> connection;
+  void SetUp() override {
+    auto pair = *os::unix_pair();
+    peer.socket = std::move(pair.second);
+    connection = Connection::ask(loop.get_executor(), std::move(pair.first), random);
+  }
+  void run(Task<void> task) {
+    boost::asio::co_spawn(loop, std::move(task), [](std::exception_ptr e) {
+      if (e) std::rethrow_exception(e);
+    });
+    loop.run();
+  }
+};
+
+// Frames that cost no window: credits of nothing.
+Task<void> flood_case(HostilePeerTest& t) {
+  std::thread flood([&t] {
+    t.peer.accept_call();
+    Bytes block = t.peer.frames(4000, wire::FrameKind::kCredit, 4, 1);
+    while (t.peer.write(block)) {
+    }
+  });
+  EXPECT_TRUE((co_await t.connection->wait_attached(10s)).ok());
+  Call call = *t.connection->start(to_bytes("x"));
+  // The loop still does other things, among them the end of this test.
+  for (int i = 0; i < 20; ++i) co_await async::sleep_for(1ms);
+  co_await t.connection->stop();
+  flood.join();
+}
+TEST_F(HostilePeerTest, AnEndlessFloodDoesNotKeepTheLoop) { run(flood_case(*this)); }
+
+Task<void> tiny_frames_case(HostilePeerTest& t) {
+  std::atomic<bool> written = false;
+  std::thread writer([&t, &written] {
+    t.peer.accept_call();
+    t.peer.write(t.peer.frames(60'000, wire::FrameKind::kData, 1, 2));
+    written = true;
+  });
+  EXPECT_TRUE((co_await t.connection->wait_attached(10s)).ok());
+  Call call = *t.connection->start(to_bytes("x"));
+  while (!written) co_await async::sleep_for(1ms);
+  writer.join();
+  std::size_t bytes = 0;
+  std::size_t events = 0;
+  while (bytes < 60'000) {
+    auto event = co_await call.next();
+    EXPECT_TRUE(event.ok());
+    if (!event.ok()) break;
+    bytes += std::get<Data>(*event).bytes.size();
+    ++events;
+  }
+  EXPECT_LT(events, 20'000U);
+  EXPECT_TRUE(t.connection->alive());
+  co_await t.connection->stop();
+}
+TEST_F(HostilePeerTest, TinyFramesOfTwoChannelsAreJoined) { run(tiny_frames_case(*this)); }
+
+Task<void> many_channels_case(HostilePeerTest& t) {
+  std::thread writer([&t] {
+    t.peer.accept_call();
+    t.peer.write(t.peer.frames(60'000, wire::FrameKind::kData, 1, 256));
+  });
+  EXPECT_TRUE((co_await t.connection->wait_attached(10s)).ok());
+  Call call = *t.connection->start(to_bytes("x"));
+  co_await t.connection->closed();
+  EXPECT_EQ(t.connection->why().reason, "rpc.too_many_events");
+  co_await t.connection->stop();
+  writer.join();
+}
+TEST_F(HostilePeerTest, FramesThatOnlyFillTheQueueEndTheConnection) { run(many_channels_case(*this)); }
+
+Task<void> unexpected_fds_case(HostilePeerTest& t) {
+  std::thread writer([&t] {
+    t.peer.accept_call();
+    auto pair = *os::unix_pair();
+    os::send_with_fds(t.peer.socket.get(), as_bytes("x"), {pair.first.get()}).ignore("a test peer");
+  });
+  EXPECT_TRUE((co_await t.connection->wait_attached(10s)).ok());
+  Call call = *t.connection->start(to_bytes("x"));
+  co_await t.connection->closed();
+  EXPECT_EQ(t.connection->why().reason, "rpc.too_many_descriptors");
+  co_await t.connection->stop();
+  writer.join();
+}
+TEST_F(HostilePeerTest, DescriptorsTowardTheAskingEndAreRefused) { run(unexpected_fds_case(*this)); }
 
 Task<void> unreachable_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "nobody", Client::to_path(t.dir + "/none"), 30ms);

@@ -48,6 +48,8 @@ struct Core final : wire::MuxHandler, std::enable_shared_from_this<Core> {
   async::Task<void> write_loop();
   void drop_stream(wire::StreamId stream, const Error& why);
   Stream* find(wire::StreamId stream);
+  // An event was added.
+  void queued(Stream& stream);
 
   async::Executor executor;
   boost::asio::posix::stream_descriptor socket;
