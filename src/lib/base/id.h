@@ -48,12 +48,14 @@ struct OperationTag { static constexpr const char* kName = "operation"; };
 struct CommandTag { static constexpr const char* kName = "command"; };
 struct TenantTag { static constexpr const char* kName = "tenant"; };
 struct NodeTag { static constexpr const char* kName = "node"; };
+struct SnapshotTag { static constexpr const char* kName = "snapshot"; };
 using SessionId = Id<SessionTag>;
 using SandboxId = Id<SandboxTag>;
 using OperationId = Id<OperationTag>;
 using CommandId = Id<CommandTag>;
 using TenantId = Id<TenantTag>;
 using NodeId = Id<NodeTag>;
+using SnapshotId = Id<SnapshotTag>;
 
 // The number of a session's incarnation; the first sandbox of a session has 1.
 enum class Generation : std::uint64_t {};
