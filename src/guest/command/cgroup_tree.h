@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Process trees as cgroups of version 2: ROOT/commands/<number>.
+//
+// Limits (computed once, from the machine's size) leave a reserve to the daemon: all commands together may
+// have all memory and process numbers but the reserve, and one command a little less than all, so that the
+// kernel looks for a victim in the command that went too far, and another command can still be started.
+
+#include <cstdint>
+#include <string>
+
+#include "guest/command/process_tree.h"
+#include "lib/os/fd.h"
+
+namespace space::guest {
+
+struct CommandLimits {
+  std::uint64_t all_memory_bytes;
+  std::uint64_t one_memory_bytes;
+  std::uint64_t all_processes;
+  std::uint64_t one_processes;
+};
+// For a machine with `memory_bytes` and room for `threads` threads. Pure.
+CommandLimits command_limits(std::uint64_t memory_bytes, std::uint64_t threads);
+
+class CgroupTrees final : public ProcessTrees {
+ public:
+  // Takes over the hierarchy mounted at `root`: moves this process to ROOT/spaced, enables controllers, makes
+  // ROOT/commands with its limits. Call once, before threads are made. Errors: guest.no_cgroups.
+  static Result<std::unique_ptr<CgroupTrees>> open(const std::string& root);
+
+  Result<std::unique_ptr<ProcessTree>> make() override;
+  [[nodiscard]] std::string mark_of(const ProcessTree&) const override { return {}; }
+
+ private:
+  CgroupTrees(os::Fd commands, CommandLimits limits) : commands_(std::move(commands)), limits_(limits) {}
+
+  os::Fd commands_;
+  CommandLimits limits_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace space::guest
