@@ -23,7 +23,7 @@ namespace {
 
 // A root of the larger recipe, its image and its packages, with room to spare; checked before minutes are
 // spent.
-constexpr std::uint64_t kNeededBytes = 2 * kGiB;
+constexpr std::uint64_t kNeededBytes = 3 * kGiB;
 constexpr std::uint64_t kNeededToRefresh = 128 * kMiB;
 
 Result<void> need_space(const std::string& dir, std::uint64_t bytes) {

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Shared by the scripts beside it; sourced, not run. Sets ROOT and the functions below.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$ROOT"
+STARTED=$SECONDS
+LOGS=$ROOT/build/log
+
+elapsed() { printf '%d:%02d' $(((SECONDS - STARTED) / 60)) $(((SECONDS - STARTED) % 60)); }
+say() { printf '[%s] %s\n' "$(elapsed)" "$*"; }
+die() {
+  printf '[%s] error: %s\n' "$(elapsed)" "$*" >&2
+  exit 1
+}
+
+need_root() { [ "$(id -u)" -eq 0 ] || die "$0 needs root: it installs packages, and the platform makes namespaces and cgroups"; }
+
+# step NAME TITLE COMMAND...: runs the command with its output in build/log/NAME.log. While it runs, shows the newest line of
+# the log every 10 seconds; when it fails, the end of it. Returns the command's status.
+step() {
+  local name=$1 title=$2 log status=0 pid waited=0 last
+  shift 2
+  mkdir -p "$LOGS"
+  log=$LOGS/$name.log
+  say "$title"
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep 0.2
+    waited=$((waited + 1))
+    if [ $((waited % 50)) -eq 0 ]; then
+      last=$(tail -c 400 "$log" | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-110) || true
+      say "  ... ${last:-still running}"
+    fi
+  done
+  wait "$pid" || status=$?
+  if [ "$status" -ne 0 ]; then
+    printf -- '----- the end of %s\n' "${log#"$ROOT"/}" >&2
+    tail -n 40 "$log" >&2
+    printf -- '-----\n' >&2
+  fi
+  return "$status"
+}
+
+# build PRESET: configures when there is something new to configure, and builds.
+build() {
+  local preset=$1
+  step "configure-$preset" "configuring ($preset)" cmake --preset "$preset" ||
+    die "configuring failed"
+  step "build-$preset" "building ($preset; the first time takes minutes)" cmake --build --preset "$preset" ||
+    die "the build failed"
+}
+
+# build_template BIN_DIR OUT_DIR NAME: the template, unless nothing that goes into it has changed since it was built.
+build_template() {
+  local bin=$1 out=$2/$3 name=$3 input new=0
+  if [ -f "$out/manifest.json" ]; then
+    for input in "templates/$name.toml" "$bin/spaced" "$bin/space-node" templates/mkinitramfs; do
+      if [ "$input" -nt "$out/manifest.json" ]; then new=1; fi
+    done
+    [ "$new" -ne 0 ] || return 0
+  fi
+  step "template-$name" "building the template $name (the first time fetches packages)" \
+    "$bin/space-node" build-template --recipe "templates/$name.toml" --out "$out" --cache build/cache --spaced "$bin/spaced" ||
+    die "building the template $name failed"
+}
