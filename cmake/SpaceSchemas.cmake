@@ -1,7 +1,7 @@
 # FlatBuffers schemas in api/ -> ${CMAKE_BINARY_DIR}/generated/api/*_generated.h
 find_program(SPACE_FLATC flatc REQUIRED)
 set(_generated)
-foreach(schema status guest node link)
+foreach(schema status guest node link vault)
   set(in ${CMAKE_SOURCE_DIR}/api/${schema}.fbs)
   set(out ${CMAKE_BINARY_DIR}/generated/api/${schema}_generated.h)
   add_custom_command(
