@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gap of write protection that the library closes: a direct read pins pages and fills them past the protection.
-// The file comes from a FUSE server that answers only when the test says so, so that a collection of the record falls
-// into the middle of the read, every time.
+// The gap of write protection that the library closes: a direct read pins pages and fills them past the
+// protection. The file comes from a FUSE server that answers only when the test says so, so that a collection
+// of the record falls into the middle of the read, every time.
 #define FUSE_USE_VERSION 31
 #include <fuse3/fuse.h>
 #include <sys/uio.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Test support: shim_test_host (a stand-in for a VMM) with or without the preloaded library, and a temporary folder.
+// Test support: shim_test_host (a stand-in for a VMM) with or without the preloaded library, and a temporary
+// folder.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -51,7 +52,8 @@ enum class Preload { kNo, kYes };
 
 class TestVmm {
  public:
-  TestVmm(const std::string& placeholder, std::uint64_t pages, const std::string& socket, Preload preload = Preload::kYes) {
+  TestVmm(const std::string& placeholder, std::uint64_t pages, const std::string& socket,
+          Preload preload = Preload::kYes) {
     int down[2];
     int up[2];
     EXPECT_EQ(0, ::pipe2(down, O_CLOEXEC));
@@ -67,7 +69,8 @@ class TestVmm {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, down[0], 0);
     posix_spawn_file_actions_adddup2(&actions, up[1], 1);
-    EXPECT_EQ(0, ::posix_spawn(&pid_, SHIM_TEST_HOST, &actions, nullptr, pointers(arguments).data(), pointers(environment).data()));
+    EXPECT_EQ(0, ::posix_spawn(&pid_, SHIM_TEST_HOST, &actions, nullptr, pointers(arguments).data(),
+                               pointers(environment).data()));
     posix_spawn_file_actions_destroy(&actions);
     ::close(down[0]);
     ::close(up[1]);

@@ -330,6 +330,19 @@ EXPORT void* mmap64(void* a, size_t n, int p, int f, int fd, off64_t o) {
   return mapped(a, n, p, f, fd, o);
 }
 
+/* A write that changes nothing and that no compiler may leave out (an atomic OR of nothing becomes a plain
+ * load). SAFETY: `byte` is inside the guest's memory, mapped writable for the life of the VMM; being atomic
+ * it can't lose what a vCPU or another device writes at the same time. */
+static inline void write_in_place(volatile unsigned char* byte) {
+#if defined(__x86_64__)
+  __asm__ volatile("lock orb $0, %0" : "+m"(*byte) : : "memory", "cc");
+#else
+  unsigned char seen = *byte;
+  while (!__atomic_compare_exchange_n(byte, &seen, seen, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+#endif
+}
+
 /* Writes to every page of [at, at+size) that is guest memory, changing nothing. */
 static void touch(const void* at, size_t size) {
   if (!atomic_load_explicit(&armed, memory_order_acquire)) return;
@@ -339,9 +352,7 @@ static void touch(const void* at, size_t size) {
   if (from < low) from = low;
   if (to > high) to = high;
   for (uintptr_t page = from & ~(uintptr_t)(PAGE - 1); page < to; page += PAGE) {
-    /* SAFETY: inside the guest's memory, mapped writable for the life of the VMM; an atomic OR of nothing
-     * can't lose a byte that a vCPU or another device writes at the same time. */
-    __atomic_fetch_or((unsigned char*)page, 0, __ATOMIC_SEQ_CST);
+    write_in_place((volatile unsigned char*)page);
   }
 }
 
