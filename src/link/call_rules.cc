@@ -90,6 +90,8 @@ Result<Ending> CallRules::on_end(const Result<void>& status) {
     return Ending{sanitize_status(status.error())};
   }
   const Grammar grammar = grammar_of(facts_.kind);
+  // A watch that the client ends is over at whatever point it was.
+  if (facts_.kind == RequestBody::WatchFiles) return Ending{};
   bool complete = (grammar.first == ReplyBody::NONE || begun_) && (grammar.last == ReplyBody::NONE || closed_ || facts_.detached);
   if (!complete) return protocol_error("success before the answer was complete");
   return Ending{};

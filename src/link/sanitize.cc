@@ -16,8 +16,8 @@ using flatbuffers::String;
 
 std::string_view view(const String* text) { return text == nullptr ? std::string_view() : text->string_view(); }
 
-bool is_bounded_path(std::string_view path) {
-  return !path.empty() && path.size() <= kMaxPathBytes && path.find('\0') == std::string_view::npos;
+bool is_bounded_path(std::string_view path, std::size_t max = kMaxPathBytes) {
+  return !path.empty() && path.size() <= max && path.find('\0') == std::string_view::npos;
 }
 
 // A name in a directory: clients join it to a path of their own machine.
@@ -26,13 +26,18 @@ bool is_name(std::string_view name) {
          name.find('\0') == std::string_view::npos;
 }
 
-bool has_parent_step(std::string_view path) {
-  for (std::size_t at = 0; at <= path.size();) {
+// Is `path` the watched `top` or something below it, without steps back?
+bool is_within(std::string_view path, std::string_view top) {
+  while (top.ends_with('/')) top.remove_suffix(1);
+  if (!path.starts_with(top)) return false;
+  path.remove_prefix(top.size());
+  if (!path.empty() && path.front() != '/') return false;
+  for (std::size_t at = 0; at < path.size();) {
     std::size_t end = std::min(path.find('/', at), path.size());
-    if (path.substr(at, end - at) == "..") return true;
+    if (path.substr(at, end - at) == "..") return false;
     at = end + 1;
   }
-  return false;
+  return true;
 }
 
 bool is_command_id(std::string_view id) {
@@ -139,12 +144,12 @@ Result<guestapi::DirectoryPageT> clean(const guestapi::DirectoryPage& from) {
   return to;
 }
 
-Result<guestapi::WatchEventT> clean(const guestapi::WatchEvent& from) {
+Result<guestapi::WatchEventT> clean(const guestapi::WatchEvent& from, std::string_view top) {
   if (from.kind() > guestapi::WatchKind::MAX) return protocol_error("an unknown kind of change");
   std::string_view path = view(from.path());
   // An overflow is about no file in particular.
   bool nameless = path.empty() && from.kind() == guestapi::WatchKind::Overflow;
-  if (!nameless && (!is_bounded_path(path) || has_parent_step(path))) return protocol_error("a malformed path of a change");
+  if (!nameless && (!is_bounded_path(path, kMaxPathBytes + 1 + kMaxNameBytes) || !is_within(path, top))) return protocol_error("a change of what is not watched");
   guestapi::WatchEventT to;
   to.kind = from.kind();
   to.path = std::string(path);
@@ -225,12 +230,16 @@ Result<RequestFacts> examine_request(ByteView bytes) {
       facts.pty = request.body_as_Exec()->pty() != nullptr;
       facts.detached = request.body_as_Exec()->detached();
       facts.open_stdin = request.body_as_Exec()->open_stdin();
+      if (!is_command_id(view(request.body_as_Exec()->command_id()))) {
+        return field_error("command_id", "link.malformed_command_id", "a command id has 1 to 128 printable characters, without spaces, quotes and slashes");
+      }
       return facts;
     case guestapi::RequestBody::ReadFile:
       facts.path = std::string(view(request.body_as_ReadFile()->path()));
       facts.length = request.body_as_ReadFile()->length();
       break;
     case guestapi::RequestBody::WriteFile: facts.path = std::string(view(request.body_as_WriteFile()->path())); break;
+    case guestapi::RequestBody::WatchFiles: facts.path = std::string(view(request.body_as_WatchFiles()->path())); break;
     case guestapi::RequestBody::StatFile: facts.path = std::string(view(request.body_as_StatFile()->path())); break;
     case guestapi::RequestBody::NONE: return malformed("the request for the daemon is empty");
     default:
@@ -265,7 +274,7 @@ Result<CleanReply> sanitize_reply(ByteView message, const RequestFacts& facts) {
       return finish(kind, clean(*reply.body_as_FileInfo(), facts.path));
     case guestapi::ReplyBody::DirectoryPage: return finish(kind, clean(*reply.body_as_DirectoryPage()));
     case guestapi::ReplyBody::Watching: return finish(kind, Result<guestapi::WatchingT>(guestapi::WatchingT{}));
-    case guestapi::ReplyBody::WatchEvent: return finish(kind, clean(*reply.body_as_WatchEvent()));
+    case guestapi::ReplyBody::WatchEvent: return finish(kind, clean(*reply.body_as_WatchEvent(), facts.path));
     case guestapi::ReplyBody::Connected: return finish(kind, Result<guestapi::ConnectedT>(guestapi::ConnectedT{}));
     case guestapi::ReplyBody::HelloReply: return finish(kind, clean(*reply.body_as_HelloReply()));
     case guestapi::ReplyBody::Metrics: return finish(kind, clean(*reply.body_as_Metrics()));

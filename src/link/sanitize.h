@@ -24,7 +24,7 @@ namespace space::link {
 
 inline constexpr std::size_t kMaxPathBytes = 4096;
 inline constexpr std::size_t kMaxNameBytes = 255;
-inline constexpr std::size_t kMaxCommandIdBytes = 64;
+inline constexpr std::size_t kMaxCommandIdBytes = 128;
 inline constexpr std::size_t kMaxArguments = 4096;
 inline constexpr std::size_t kMaxArgumentBytes = 32 * 1024;  // of all arguments together
 inline constexpr std::size_t kMaxHelloTextBytes = 128;
@@ -40,14 +40,16 @@ inline constexpr std::int64_t kMinTimeMs = -62'135'596'800'000;
 // What of a request decides which answers make sense.
 struct RequestFacts {
   guestapi::RequestBody kind{};
-  std::string path;          // of file requests
+  std::string path;          // ReadFile, WriteFile, StatFile, WatchFiles
   bool pty = false;          // Exec
   bool detached = false;     // Exec
   bool open_stdin = false;   // Exec
   std::uint64_t length = 0;  // ReadFile: 0 is to the end
 };
 
-// Of a request that a client wants relayed. Errors: link.malformed_request (invalid_argument).
+// Of a request that a client wants relayed. What a daemon repeats in its answers (paths, command ids) is held against
+// the limits here, so that an honest daemon never breaks them. Errors, all invalid_argument: link.malformed_request,
+// link.malformed_path, link.malformed_command_id.
 Result<RequestFacts> examine_request(ByteView request);
 // Of a message that a client sends within a call: a guestapi.Control. Errors: link.malformed_message.
 Result<guestapi::ControlBody> examine_control(ByteView message);
