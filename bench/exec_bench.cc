@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command through the whole platform costs, beside the same spawn and wait done by a minimal guest
+// program on the bare channel of the same kind of machine. The guests take turns, so that both see the same
+// weather.
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "bench/bare_guest.h"
+#include "bench/benches.h"
+#include "bench/figures.h"
+#include "bench/platform.h"
+#include "lib/http/client/websocket.h"
+
+namespace space::bench {
+namespace {
+
+namespace json = boost::json;
+
+constexpr int kWarmUp = 10;
+constexpr int kRounds = 200;
+constexpr std::size_t kStreamBytes = 256u << 20;
+constexpr std::size_t kCopyBytes = 128u << 20;
+
+struct Ran {
+  double ms = 0;
+  std::uint64_t bytes = 0;
+};
+
+// One command from the upgrade to its exit; fails unless it ends with exit code 0.
+async::Task<Result<Ran>> run_command(cli::Api& api, std::string session, json::object request) {
+  auto start = std::chrono::steady_clock::now();
+  SPACE_CO_TRY(auto upgrade, co_await api.client().upgrade("/v1" + cli::session_target(session) + "/exec"));
+  if (!upgrade.socket) co_return cli::Api::error_from(upgrade.declined);
+  std::string text = json::serialize(request);
+  SPACE_CO_CHECK_OK(co_await upgrade.socket->send_text(text));
+  Ran ran;
+  for (;;) {
+    SPACE_CO_TRY(auto message, co_await upgrade.socket->read());
+    if (!message)
+      co_return make_error(Code::kDataLoss, "bench.broken_stream",
+                           "a command's stream ended without an exit");
+    if (message->binary) {
+      ran.bytes += message->data.size() - 1;
+      continue;
+    }
+    auto event = json::parse(as_text(message->data));
+    std::string type = cli::text_of(event, "type");
+    if (type == "error") co_return cli::Api::error_from(*cli::member(event, "error"));
+    if (type != "exited") continue;
+    if (cli::number_of(event, "exit_code", -1) != 0)
+      co_return make_error(Code::kInternal, "bench.command_failed", "a command failed");
+    ran.ms = ms_since(start);
+    co_await upgrade.socket->close();
+    co_return ran;
+  }
+}
+
+class Zeros final : public http::client::BodySource {
+ public:
+  explicit Zeros(std::size_t bytes) : left_(bytes) {}
+  async::Task<Result<std::size_t>> read(std::span<std::byte> out) override {
+    std::size_t take = std::min(left_, out.size());
+    // Not zeros alone: nothing on the way may profit from them.
+    for (std::size_t i = 0; i < take; i += 64) out[i] = static_cast<std::byte>(left_ + i);
+    left_ -= take;
+    co_return take;
+  }
+
+ private:
+  std::size_t left_;
+};
+
+async::Task<Result<double>> upload(cli::Api& api, std::string session) {
+  auto start = std::chrono::steady_clock::now();
+  Zeros source(kCopyBytes);
+  auto request = cli::Api::request("PUT", cli::session_target(session) + "/files?path=%2Froot%2Fcopy");
+  SPACE_CO_TRY(auto response, co_await api.client().upload(std::move(request), source, kCopyBytes));
+  if (!response.ok()) co_return cli::Api::error_from(response);
+  co_return ms_since(start);
+}
+
+json::object command(std::initializer_list<json::string_view> argv) {
+  json::object request;
+  json::array words;
+  for (auto word : argv) words.push_back(json::value(word));
+  request["argv"] = std::move(words);
+  return request;
+}
+
+}  // namespace
+
+Result<json::object> run_exec() {
+  SPACE_TRY(auto platform, Platform::start());
+  SPACE_TRY(auto session, platform->create_session({}));
+  std::string id = cli::text_of(session, "id");
+  std::string acceleration = cli::text_of(*cli::member(session, "sandbox"), "acceleration");
+  std::string files = program_directory() + "/../../templates";
+  SPACE_TRY(auto made,
+            Child::start({program_directory() + "/../../../templates/mkinitramfs", "--init",
+                          program_directory() + "/bare-exec", "--kernel-modules", files + "/base/modules",
+                          "--out", platform->directory() + "/bare.initramfs"},
+                         ""));
+  made->read_line(std::chrono::seconds(30)).ignore("it says nothing or ends; the file is what counts");
+  SPACE_TRY(auto bare, BareGuest::start(platform->directory(), files + "/base/vmlinuz",
+                                        platform->directory() + "/bare.initramfs", acceleration));
+
+  Samples through_api, bare_exec, echo;
+  for (int i = 0; i < kWarmUp + kRounds; ++i) {
+    SPACE_TRY(auto ran,
+              platform->run<Ran>([&](cli::Api& api) { return run_command(api, id, command({"true"})); }));
+    auto start = std::chrono::steady_clock::now();
+    SPACE_TRY(auto executed, bare->ask("exec"));
+    double bare_ms = ms_since(start);
+    if (executed != "done 0")
+      return make_error(Code::kInternal, "bench.bare_guest", "the bare guest's command failed: " + executed);
+    start = std::chrono::steady_clock::now();
+    SPACE_CHECK_OK([&]() -> Result<void> {
+      auto answer = bare->ask("echo");
+      return answer.ok() ? Result<void>() : Result<void>(std::move(answer).error());
+    }());
+    double echo_ms = ms_since(start);
+    if (i < kWarmUp) continue;
+    through_api.add(ran.ms);
+    bare_exec.add(bare_ms);
+    echo.add(echo_ms);
+    if ((i - kWarmUp) % 50 == 49)
+      say(std::to_string(i - kWarmUp + 1) + " of " + std::to_string(kRounds) + " commands");
+  }
+  say("streaming");
+  std::string count = std::to_string(kStreamBytes);
+  SPACE_TRY(auto streamed, platform->run<Ran>([&](cli::Api& api) {
+    return run_command(api, id, command({"head", "-c", count, "/dev/zero"}));
+  }));
+  if (streamed.bytes != kStreamBytes)
+    return make_error(Code::kDataLoss, "bench.short_stream", "a stream lost bytes");
+  say("copying");
+  SPACE_TRY(double copy_ms, platform->run<double>([&](cli::Api& api) { return upload(api, id); }));
+
+  json::object figures;
+  figures["bench"] = "exec";
+  figures["acceleration"] = acceleration;
+  figures["rounds"] = kRounds;
+  figures["rtt_ms_p50"] = rounded(through_api.percentile(50));
+  figures["rtt_ms_p99"] = rounded(through_api.percentile(99));
+  figures["bare_exec_ms_p50"] = rounded(bare_exec.percentile(50));
+  figures["echo_ms_p50"] = rounded(echo.percentile(50));
+  figures["ratio"] = rounded(through_api.percentile(50) / bare_exec.percentile(50));
+  figures["stream_mib_s"] = rounded(static_cast<double>(kStreamBytes >> 20) / streamed.ms * 1000);
+  figures["copy_mib_s"] = rounded(static_cast<double>(kCopyBytes >> 20) / copy_ms * 1000);
+  return figures;
+}
+
+}  // namespace space::bench
