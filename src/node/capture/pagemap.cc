@@ -49,13 +49,23 @@ Result<PageRuns> scan(const Target& target, ScanBuffer& buffer, std::uint64_t fl
       }
       return target.failure(errno, "scan the guest's pages");
     }
+    // Up to where this call looked. Beyond 512 regions the kernel (6.7 to 6.18 at least) walks on and leaves
+    // in walk_end where it stopped on the way, so the regions count, and a buffer with room left means "to
+    // the end".
+    std::uint64_t walked = arguments.walk_end;
     for (long i = 0; i < found; ++i) {
       const auto& region = regions[static_cast<std::size_t>(i)];
-      append_run(runs, (region.start - range.address) / kPageBytes, (region.end - region.start) / kPageBytes);
+      std::uint64_t first = (region.start - range.address) / kPageBytes;
+      if (region.start < at || region.end > end || region.end <= region.start ||
+          (!runs.empty() && first < runs.back().end())) {
+        return make_error(Code::kInternal, "capture.target", "the page scan reports pages out of order");
+      }
+      append_run(runs, first, (region.end - region.start) / kPageBytes);
+      walked = std::max(walked, region.end);
     }
-    if (arguments.walk_end <= at)
-      return make_error(Code::kInternal, "capture.target", "the page scan makes no progress");
-    at = arguments.walk_end;
+    if (static_cast<std::size_t>(found) < regions.size()) break;
+    if (walked <= at) return make_error(Code::kInternal, "capture.target", "the page scan makes no progress");
+    at = walked;
   }
   return runs;
 }

@@ -256,6 +256,16 @@ TEST_F(Shim, AVmmThatMapsThePlaceholderTwiceIsNeverTouched) {
   EXPECT_EQ("0", vmm.ask("read 0"));
 }
 
+TEST_F(Shim, DiscardingGuestMemoryIsRefused) {
+  TestVmm vmm(placeholder, kPages, socket);
+  os::Fd fd = open_image();
+  ASSERT_TRUE(connect().bind(fd.get()).ok());
+  ASSERT_EQ("ok", vmm.ask("write 7 65"));
+  EXPECT_EQ("refused", vmm.ask("discard 7 1"));
+  EXPECT_EQ("refused", vmm.ask("discard 0 256"));
+  EXPECT_EQ("65", vmm.ask("read 7"));
+}
+
 TEST_F(Shim, AnotherFileAtTheSamePathIsNotThePlaceholder) {
   struct stat before{};
   ASSERT_EQ(0, ::stat(placeholder.c_str(), &before));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for a VMM in tests: maps a placeholder as its guest's memory and obeys lines on standard input,
  * each answered by one line. shim_test_host PLACEHOLDER SIZE_BYTES write PAGE BYTE | read PAGE | pread PATH
- * PAGE COUNT | direct PATH PAGE COUNT | map_again; anything else ends it `pread` and `direct` fill COUNT
- * pages from the start of PATH, the latter opened with O_DIRECT. */
+ * PAGE COUNT | direct PATH PAGE COUNT | discard PAGE COUNT | map_again; anything else ends it `pread` and
+ * `direct` fill COUNT pages from the start of PATH, the latter opened with O_DIRECT. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,6 +35,8 @@ int main(int argc, char** argv) {
       ssize_t got = preadv(from, &part, 1, 0);
       printf("%zd\n", got);
       close(from);
+    } else if (sscanf(line, "discard %lu %lu", &page, &count) == 2) {
+      puts(madvise(ram + page * 4096, count * 4096, MADV_DONTNEED) == 0 ? "ok" : "refused");
     } else if (strncmp(line, "map_again", 9) == 0) {
       void* second = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
       puts(second == MAP_FAILED ? "failed" : "ok");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into an unmodified VMM. It does three things and nothing else:
+/* Preloaded into an unmodified VMM. It does four things and nothing else:
  *
  *  1. Finds the VMM's guest memory: the writable private mapping of the placeholder file named by the
  * environment.
@@ -12,6 +12,10 @@
  * way, the page is reported and protected again before its content has arrived, and the arrival is never
  * reported. So after every read into guest memory each of its pages is written to once more, without changing
  * it. The VMM must therefore read by these calls (QEMU: aio=threads); io_uring and libaio go past them.
+ *
+ *  4. Keeps the VMM from advice that would spoil the record. Discarding a page of a private mapping brings
+ * the image's old content back and is not recorded; huge pages make 2 MiB the unit of writing. The first is
+ * refused, the second ignored.
  *
  * Threads: one of its own, which owns the socket and is the only writer of the state; the VMM's threads read
  * the address and size through atomics. It blocks every signal. Signals: the interposed calls use plain
@@ -67,6 +71,10 @@ static int bound;
 static int tracking_errno;
 static uint32_t tracking_step;
 static int listener = -1;
+
+static int advise(void* at, size_t size, int advice) {
+  return (int)syscall(SYS_madvise, at, size, advice);
+}
 
 static void die(const char* why) {
   struct iovec parts[] = {{(void*)"space-shim: ", 12}, {(void*)why, strlen(why)}, {(void*)"\n", 1}};
@@ -147,9 +155,9 @@ static void bind_image(int image, struct space_shim_answer* answer) {
   if (now != at) die("cannot map the image");
   bound = 1;
   /* 4 KiB is the unit of tracking and of snapshots. */
-  if (madvise(at, size, MADV_NOHUGEPAGE) != 0 && errno != EINVAL) die("cannot turn huge pages off");
+  if (advise(at, size, MADV_NOHUGEPAGE) != 0 && errno != EINVAL) die("cannot turn huge pages off");
   /* A guest's memory belongs neither in a core dump nor in a child. */
-  if (madvise(at, size, MADV_DONTDUMP) != 0 || madvise(at, size, MADV_DONTFORK) != 0)
+  if (advise(at, size, MADV_DONTDUMP) != 0 || advise(at, size, MADV_DONTFORK) != 0)
     die("cannot set advice for the image");
   if (tracked) (void)arm(at, size); /* the answer tells */
 }
@@ -177,7 +185,7 @@ static void answer_request(const struct space_shim_request* request, ssize_t len
     } else if (request->kind == SPACE_SHIM_TRACK) {
       answer->status = SPACE_SHIM_OK;
       if (!atomic_load(&armed)) {
-        madvise(at, size, MADV_NOHUGEPAGE);
+        (void)advise(at, size, MADV_NOHUGEPAGE);
         (void)arm(at, size);
       }
     } else if (fd_count != 1) {
@@ -328,6 +336,19 @@ EXPORT void* mmap(void* a, size_t n, int p, int f, int fd, off_t o) {
 }
 EXPORT void* mmap64(void* a, size_t n, int p, int f, int fd, off64_t o) {
   return mapped(a, n, p, f, fd, o);
+}
+
+EXPORT int madvise(void* at, size_t size, int advice) {
+  uintptr_t low = (uintptr_t)atomic_load(&ram);
+  uintptr_t high = low + atomic_load(&ram_size);
+  if (low && (uintptr_t)at < high && (uintptr_t)at + size > low) {
+    if (advice == MADV_HUGEPAGE) return 0;
+    if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE) {
+      errno = EPERM;
+      return -1;
+    }
+  }
+  return advise(at, size, advice);
 }
 
 /* A write that changes nothing and that no compiler may leave out (an atomic OR of nothing becomes a plain
