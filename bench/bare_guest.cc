@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bare_guest.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <thread>
 
@@ -69,25 +66,7 @@ Result<std::string> BareGuest::ask(const std::string& line) {
 }
 
 Result<std::string> BareGuest::read_line(std::chrono::milliseconds limit) {
-  auto deadline = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    if (auto end = buffer_.find('\n'); end != std::string::npos) {
-      std::string line = buffer_.substr(0, end);
-      buffer_.erase(0, end + 1);
-      return line;
-    }
-    auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
-            .count();
-    pollfd wanted{port_.get(), POLLIN, 0};
-    if (left <= 0 || ::poll(&wanted, 1, static_cast<int>(left)) == 0) {
-      return make_error(Code::kDeadlineExceeded, "bench.timeout", "the bare guest said nothing in time");
-    }
-    char block[256];
-    ssize_t got = ::recv(port_.get(), block, sizeof block, MSG_DONTWAIT);
-    if (got == 0) return make_error(Code::kUnavailable, "bench.child_ended", "the bare guest ended early");
-    if (got > 0) buffer_.append(block, static_cast<std::size_t>(got));
-  }
+  return lines_.next(port_.get(), limit);
 }
 
 }  // namespace space::bench

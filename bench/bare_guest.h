@@ -26,7 +26,7 @@ class BareGuest {
   Result<std::string> read_line(std::chrono::milliseconds limit);
   std::unique_ptr<Child> qemu_;
   os::Fd port_;
-  std::string buffer_;
+  LineReader lines_;
 };
 
 }  // namespace space::bench

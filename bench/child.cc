@@ -2,7 +2,6 @@
 #include "bench/child.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -57,24 +56,7 @@ void Child::terminate(std::chrono::milliseconds grace) {
 }
 
 Result<std::string> Child::read_line(std::chrono::milliseconds limit) {
-  auto deadline = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    if (auto end = buffer_.find('\n'); end != std::string::npos) {
-      std::string line = buffer_.substr(0, end);
-      buffer_.erase(0, end + 1);
-      return line;
-    }
-    auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd wanted{output_.get(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&wanted, 1, static_cast<int>(left.count())) == 0) {
-      return make_error(Code::kDeadlineExceeded, "bench.timeout", "a started program said nothing in time");
-    }
-    char block[4096];
-    ssize_t got = ::read(output_.get(), block, sizeof block);
-    if (got <= 0) return make_error(Code::kUnavailable, "bench.child_ended", "a started program ended early");
-    buffer_.append(block, static_cast<std::size_t>(got));
-  }
+  return lines_.next(output_.get(), limit);
 }
 
 std::string program_directory() {

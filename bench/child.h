@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/line_reader.h"
 #include "lib/base/result.h"
 #include "lib/os/fd.h"
 
@@ -24,7 +25,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // The next line of stdout without its end. Errors: bench.child_ended, bench.timeout.
+  // The next line of stdout without its end. Errors: bench.ended, bench.timeout.
   Result<std::string> read_line(std::chrono::milliseconds limit);
   void terminate(std::chrono::milliseconds grace);
 
@@ -33,7 +34,7 @@ class Child {
   bool reap();
   pid_t pid_;
   os::Fd output_;
-  std::string buffer_;
+  LineReader lines_;
 };
 
 // Where this program lies; its siblings are beside it.
