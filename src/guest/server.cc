@@ -118,6 +118,7 @@ void Server::pump_calls() {
 }
 
 void Server::when_written(std::chrono::milliseconds limit, std::function<void()> done) {
+  if (!channel_) return services_.loop.defer(std::move(done));
   written_ = std::move(done);
   services_.loop.after(limit, [this] {
     if (written_) std::exchange(written_, nullptr)();

@@ -6,6 +6,7 @@
 //   spaced --fd N              serves on an open socket and ends with it
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -26,6 +27,7 @@
 
 #include "guest/boot/boot.h"
 #include "guest/boot/machine.h"
+#include "guest/boot/modules.h"
 #include "guest/command/cgroup_tree.h"
 #include "guest/command/scanned_tree.h"
 #include "guest/core/log.h"
@@ -70,13 +72,14 @@ void take_signals() {
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
 }
 
-// Descriptors 0 to 2 are taken, so that no other one gets their numbers.
+// Descriptors 0 to 2 are taken, so that no other one gets their numbers; a command inherits no others.
 void occupy_standard_streams() {
   int fd = 0;
   do {
     fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   } while (fd >= 0 && fd <= 2);
   if (fd > 2) ::close(fd);
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
 std::size_t output_budget() {
@@ -125,7 +128,7 @@ class Daemon {
 
   // Kills all commands, lets the answers leave, then `done`.
   void wind_down(std::function<void()> done) {
-    commands_.kill_all();
+    commands_.end_all();
     server_.when_written(std::chrono::milliseconds(500), std::move(done));
   }
 
@@ -165,7 +168,7 @@ std::unique_ptr<Daemon> make_daemon(std::unique_ptr<ProcessTrees> trees) {
 void run_machine(char* argv0, std::uint64_t first_us) {
   auto booted = boot::boot(argv0);
   if (!booted.ok()) give_up("boot", booted.error());
-  const boot::Settings settings = std::move(booted).value();
+  const boot::Settings settings = booted->settings;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   boot::trace(settings, "machine");
 
@@ -189,6 +192,10 @@ void run_machine(char* argv0, std::uint64_t first_us) {
   if (!port.ok()) give_up("channel", port.error());
   daemon->server().open(std::move(port).value(), ChannelKind::kPort, nullptr);
   boot::trace(settings, "ready");
+  auto later = std::make_shared<std::vector<os::Fd>>(std::move(booted->later_modules));
+  daemon->loop().defer([&daemon, later] {
+    daemon->services().pool.submit([later] { boot::load_later_modules(*later); }, [] {});
+  });
   daemon->run();
 }
 
@@ -213,7 +220,6 @@ void run_process(const Options& options, std::uint64_t first_us) {
   os::Fd listener;
   if (options.fd >= 0) {
     ::fcntl(options.fd, F_SETFL, O_NONBLOCK);
-    ::fcntl(options.fd, F_SETFD, FD_CLOEXEC);
     daemon->server().open(os::Fd(options.fd), ChannelKind::kSocket, stop);
   } else {
     auto listening = os::listen_unix(options.socket);

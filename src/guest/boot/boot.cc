@@ -52,11 +52,11 @@ void trace(const Settings& settings, const char* stage) {
   log_line(stage, std::to_string(now.tv_sec * 1000000 + now.tv_nsec / 1000) + " us");
 }
 
-Result<Settings> boot(char* argv0) {
+Result<Booted> boot(char* argv0) {
   SPACE_CHECK_OK(mount_early());
   Settings settings = parse_command_line(read_small("/proc/cmdline"));
   trace(settings, "early mounts");
-  load_modules("/modules");
+  auto later = load_modules("/modules");
   trace(settings, "modules");
   SPACE_CHECK_OK(enter_root(settings.root));
   trace(settings, "root");
@@ -67,7 +67,7 @@ Result<Settings> boot(char* argv0) {
   set_hostname(settings.hostname);
   bring_up_loopback();
   if (settings.init == Init::kSystemd) hand_over_to_systemd(argv0);
-  return settings;
+  return Booted{std::move(settings), std::move(later)};
 }
 
 }  // namespace space::guest::boot

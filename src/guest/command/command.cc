@@ -126,6 +126,7 @@ void Command::on_spawned(Launch& launch) {
   tree_->started(*launch.outcome);
   if (viewer_ != nullptr) viewer_->on_started(*launch.outcome);
   if (status_) return reaped(*status_);
+  if (early_kill_) tree_->kill_all();
   if (early_signal_ != 0) signal_group(early_signal_);
   if (request_.timeout.count() > 0) {
     timeout_timer_ = services_.loop.after(request_.timeout, [this] {
@@ -189,6 +190,7 @@ void Command::signal_group(int signal) {
 
 void Command::signal_tree(int signal) {
   if (!tree_) return;
+  if (!spawned_) early_kill_ |= signal == SIGKILL;
   if (signal == SIGKILL) {
     tree_->kill_all();
   } else {

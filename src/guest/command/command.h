@@ -101,7 +101,7 @@ class Command : public std::enable_shared_from_this<Command> {
   void resize(PtySize size);
   // To the foreground group of the terminal, or the leader's group.
   void signal_group(int signal);
-  // To the whole tree; SIGKILL reaches what is being forked, too.
+  // To the whole tree; SIGKILL reaches what is being forked, too, and a command that is only being started.
   void signal_tree(int signal);
   // waitpid() gave the leader's status.
   void reaped(int status);
@@ -131,6 +131,7 @@ class Command : public std::enable_shared_from_this<Command> {
   bool failed_ = false;
   bool timed_out_ = false;
   int early_signal_ = 0;  // arrived before the process existed
+  bool early_kill_ = false;
   std::optional<int> status_;
   std::optional<ExitRecord> exit_;
   Loop::TimerId timeout_timer_ = 0;

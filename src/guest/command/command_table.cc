@@ -22,6 +22,7 @@ Result<std::shared_ptr<Command>> CommandTable::start(CommandRequest request, Com
                  "the sandbox has a command with the id " + escape(request.id, 64) + " already",
                  "command_id"};
   }
+  if (ending_) return make_error(Code::kUnavailable, "guest.shutting_down", "the sandbox is being shut down");
   if (running_ >= kMaxRunning) {
     return make_error(
         Code::kResourceExhausted, "guest.too_many_commands",
@@ -91,7 +92,8 @@ void CommandTable::sweep() {
   std::erase_if(unswept_, [](const auto& command) { return command->try_remove_tree(); });
 }
 
-void CommandTable::kill_all() {
+void CommandTable::end_all() {
+  ending_ = true;
   for (const auto& command : commands_) command->signal_tree(SIGKILL);
   for (const auto& command : unswept_) command->signal_tree(SIGKILL);
 }

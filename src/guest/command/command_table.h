@@ -31,8 +31,8 @@ class CommandTable {
   [[nodiscard]] const std::list<std::shared_ptr<Command>>& all() const { return commands_; }
   // Collects every child that has ended; call on SIGCHLD.
   void reap();
-  // SIGKILL to every tree.
-  void kill_all();
+  // SIGKILL to every tree; no command is started after this.
+  void end_all();
 
  private:
   void on_ended(Command& command);
@@ -47,6 +47,7 @@ class CommandTable {
   // Ended commands whose tree can't be removed yet, also when the table has forgotten them.
   std::vector<std::shared_ptr<Command>> unswept_;
   bool sweep_planned_ = false;
+  bool ending_ = false;
 };
 
 }  // namespace space::guest
