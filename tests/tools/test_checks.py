@@ -69,6 +69,10 @@ class Checks(unittest.TestCase):
     def test_code_may_not_depend_on_tests(self):
         self.assert_refused(self.layers("src/node/a.cc", '"tests/testkit/http/scripted_server.h"'))
 
+    def test_only_space_bench_uses_the_benches(self):
+        self.assertEqual(self.layers("src/apps/space-bench/main.cc", '"bench/benches.h"').returncode, 0)
+        self.assert_refused(self.layers("src/apps/space/main.cc", '"bench/benches.h"'), "nothing depends")
+
     def test_folder_without_a_row_is_reported(self):
         self.assert_refused(self.layers("src/surprise/a.cc", "<string>"), "no row")
 
@@ -85,7 +89,7 @@ class Checks(unittest.TestCase):
         "src/thing/README.md": "Posture: **internal**\n",
         "src/thing/thing.cc": 'return make_error(Code::kInternal, "node.broken", "x");\n',
         "src/thing/thing_test.cc": "TEST(Thing, Works) {}\n",
-        "api/errors.yaml": "node.broken:\n  code: internal\n",
+        "api/errors.yaml": "- {reason: node.broken, code: internal}\n",
     }
 
     def docs(self, **changes):
