@@ -69,7 +69,7 @@ Result<MemoryCapture::Round> MemoryCapture::round() {
   out.pages = count_pages(collected.pages);
   SPACE_CHECK_OK(place(collected.pages));
   SPACE_TRY(out.copy, copier_.copy(placements_, arena_.data()));
-  scan_time_ = std::max(scan_time_, out.scan_time);
+  scan_time_ = out.scan_time;
   // Small rounds measure call overhead, not speed.
   if (out.pages >= 256) bytes_per_second_ = out.copy.bytes_per_second();
   return out;
@@ -87,10 +87,10 @@ Result<PreCopyReport> MemoryCapture::copy_while_running(const std::stop_token& s
     auto peek_begin = clock_.now();
     auto remaining = ledger_.remaining();
     if (!remaining.ok()) return fail(std::move(remaining).error());
-    scan_time_ = std::max(scan_time_, since(clock_, peek_begin));
+    scan_time_ = since(clock_, peek_begin);
     left = *remaining;
     if (!ledger_.traits().rearms_while_running) {
-      report.reason = CutReason::kStoppedShrinking;
+      report.reason = CutReason::kCannotRearm;
       break;
     }
     PreCopyVerdict verdict = decide.next({left, bytes_per_second_, scan_time_, since(clock_, begin)});

@@ -21,12 +21,12 @@ constexpr std::uint64_t kPages = 4096;  // 16 MiB
 
 class Capture : public ::testing::Test {
  protected:
-  SystemClock clock;
+  SimulatedClock clock;  // stands still: no decision depends on how fast this machine is
   TestImage image{ImageKind::kDisk, kPages};
   TestGuest guest{image.fd(), kPages};
   Target target = Target::open(guest.pid(), guest.range()).value();
   DirtyLedger ledger{target, open_tracker(TrackerKind::kWriteProtect, target).value()};
-  PageCopier copier{target};
+  PageCopier copier{target, clock};
 
   // What the store holds: the image, then every batch applied.
   std::vector<std::byte> stored = guest.memory();
@@ -234,7 +234,7 @@ TEST(CaptureOfADyingGuest, SaysThatItIsGone) {
   auto target = Target::open(guest->pid(), guest->range());
   ASSERT_TRUE(target.ok());
   DirtyLedger ledger(*target, open_tracker(TrackerKind::kWriteProtect, *target).value());
-  PageCopier copier(*target);
+  PageCopier copier(*target, clock);
   guest->fill(0, 64, 1);
   MemoryCapture capture(*target, ledger, copier, CaptureArena::create(1 << 20).value(), {}, clock);
   guest.reset();

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "node/capture/target.h"
 
@@ -42,8 +43,9 @@ class PageCopier {
   static constexpr std::size_t kParallelPages =
       1024;  // 4 MiB: below, a second thread costs more than it saves
 
-  // `target` must outlive the copier. threads: 1 or 2.
-  explicit PageCopier(const Target& target, unsigned threads = 2) : target_(target), threads_(threads) {}
+  // The references must outlive the copier. threads: 1 or 2.
+  PageCopier(const Target& target, const Clock& clock, unsigned threads = 2)
+      : target_(target), clock_(clock), threads_(threads) {}
 
   // Copies each page to its slot. Placements that are neighbours in both numbers are copied as one piece, so
   // sort them by page. `destination` must hold every slot named. On error some slots have been written.
@@ -51,6 +53,7 @@ class PageCopier {
 
  private:
   const Target& target_;
+  const Clock& clock_;
   unsigned threads_;
 };
 

@@ -23,6 +23,7 @@ constexpr std::uint64_t kPages = 4096;
 
 class Copier : public ::testing::TestWithParam<unsigned> {
  protected:
+  SimulatedClock clock;
   TestImage image{ImageKind::kMemory, kPages};
   TestGuest guest{image.fd(), kPages};
   Target target = Target::open(guest.pid(), guest.range()).value();
@@ -48,7 +49,7 @@ TEST_P(Copier, CopiesScatteredPagesToScatteredSlots) {
   for (std::uint64_t slot = 0; slot < kPages; ++slot) placements[slot].slot = slot;
   std::sort(placements.begin(), placements.end(),
             [](const auto& a, const auto& b) { return a.page < b.page; });
-  PageCopier copier(target, GetParam());
+  PageCopier copier(target, clock, GetParam());
   auto stats = copier.copy(placements, arena.data());
   ASSERT_TRUE(stats.ok());
   EXPECT_EQ(kPages, stats->pages);
@@ -58,13 +59,13 @@ TEST_P(Copier, CopiesScatteredPagesToScatteredSlots) {
 TEST_P(Copier, CopiesOneLongRun) {
   std::vector<PagePlacement> placements;
   for (std::uint64_t page = 0; page < kPages; ++page) placements.push_back({page, page});
-  PageCopier copier(target, GetParam());
+  PageCopier copier(target, clock, GetParam());
   ASSERT_TRUE(copier.copy(placements, arena.data()).ok());
   EXPECT_EQ(0u, misplaced(placements));
 }
 
 TEST_P(Copier, OfNothingSucceeds) {
-  PageCopier copier(target, GetParam());
+  PageCopier copier(target, clock, GetParam());
   EXPECT_TRUE(copier.copy({}, arena.data()).ok());
 }
 
@@ -76,7 +77,7 @@ TEST_P(Copier, APageThatTheImageCannotDeliverIsNamed) {
   ASSERT_EQ(0, ::ftruncate(whole.fd(), 3000 * kPageBytes));
   std::vector<PagePlacement> placements;
   for (std::uint64_t page = 0; page < kPages; ++page) placements.push_back({page, page});
-  PageCopier copier(*gone, GetParam());
+  PageCopier copier(*gone, clock, GetParam());
   auto stats = copier.copy(placements, arena.data());
   ASSERT_FALSE(stats.ok());
   EXPECT_EQ("capture.unreadable_page", stats.error().reason);

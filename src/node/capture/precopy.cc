@@ -17,6 +17,10 @@ std::string_view to_string(CutReason reason) {
       return "none";
     case CutReason::kFitsBudget:
       return "fits_budget";
+    case CutReason::kScanDominates:
+      return "scan_dominates";
+    case CutReason::kCannotRearm:
+      return "cannot_rearm";
     case CutReason::kStoppedShrinking:
       return "stopped_shrinking";
     case CutReason::kRoundLimit:
@@ -40,6 +44,8 @@ PreCopyVerdict PreCopy::next(const RoundFacts& facts) {
   last_remaining_ = facts.remaining_pages;
   if (verdict.expected_pause <= limits_.pause_budget) {
     verdict.reason = CutReason::kFitsBudget;
+  } else if (copy_us <= static_cast<double>(facts.scan_time.count())) {
+    verdict.reason = CutReason::kScanDominates;
   } else if (rounds_ >= limits_.max_rounds) {
     verdict.reason = CutReason::kRoundLimit;
   } else if (rounds_ > 0 && facts.elapsed >= limits_.max_time) {

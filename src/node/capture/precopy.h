@@ -28,7 +28,15 @@ struct RoundFacts {
   std::chrono::microseconds elapsed{0};    // since the first round began
 };
 
-enum class CutReason : std::uint8_t { kNone, kFitsBudget, kStoppedShrinking, kRoundLimit, kTimeLimit };
+enum class CutReason : std::uint8_t {
+  kNone,
+  kFitsBudget,
+  kScanDominates,  // copying takes no longer than the scan, which no round makes shorter
+  kStoppedShrinking,
+  kRoundLimit,
+  kTimeLimit,
+  kCannotRearm,  // the tracker works on a stopped guest only: no rounds
+};
 std::string_view to_string(CutReason reason);
 
 struct PreCopyVerdict {

@@ -32,6 +32,11 @@ TEST(PreCopy, TheScanCountsAgainstThePause) {
   EXPECT_TRUE(precopy.next(facts(900, microseconds(101))).copy_again);
 }
 
+TEST(PreCopy, ASlowScanIsNoReasonToCopyTheLastPages) {
+  PreCopy precopy(limits());
+  EXPECT_EQ(CutReason::kScanDominates, precopy.next(facts(1500, microseconds(1500))).reason);
+}
+
 TEST(PreCopy, GoesOnWhileTheRemainderShrinks) {
   PreCopy precopy(limits());
   EXPECT_TRUE(precopy.next(facts(16000)).copy_again);

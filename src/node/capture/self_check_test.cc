@@ -66,7 +66,8 @@ class SelfChecking : public ::testing::Test {
   TestGuest guest{image.fd(), kPages};
   Target target = Target::open(guest.pid(), guest.range()).value();
   std::unique_ptr<DirtyTracker> tracker = open_tracker(TrackerKind::kWriteProtect, target).value();
-  PageCopier copier{target};
+  SimulatedClock clock;
+  PageCopier copier{target, clock};
   Stored stored{guest.memory()};
 };
 

@@ -55,8 +55,9 @@ struct Copies {
 
 Copies measure(const Target& target, const std::vector<PagePlacement>& placements, std::byte* to) {
   double bytes = static_cast<double>(placements.size() * kPageBytes);
-  PageCopier one(target, 1);
-  PageCopier two(target, 2);
+  space::SystemClock clock;
+  PageCopier one(target, clock, 1);
+  PageCopier two(target, clock, 2);
   Copies out{};
   out.one_thread = bytes / 1e6 / repeated([&] { must(one.copy(placements, to)); });
   out.two_threads = bytes / 1e6 / repeated([&] { must(two.copy(placements, to)); });

@@ -54,8 +54,9 @@ for m in $order; do \$b insmod /m/\$m.ko; done
 I
 cat >> "$tree/init" <<'I'
 $b --install -s /bin; export PATH=/bin
-while ! [ -c /dev/vport0p1 ]; do usleep 1000; done
 while ! [ -b /dev/vda ]; do usleep 1000; done
+# The device is there before it can be opened, and a failed exec would end this shell.
+until (: <>/dev/vport0p1) 2>/dev/null; do usleep 1000; done
 exec 3<>/dev/vport0p1
 echo up >&3
 while read -r line <&3; do r=$(eval "$line" 2>&1 | tr '\n' ' '); echo "$r" >&3; done

@@ -101,7 +101,7 @@ class QemuCapture : public ::testing::Test {
   // A snapshot of a guest that works meanwhile. The guest stays stopped.
   CapturedMemory capture(QemuVm& vm, const Target& target, DirtyLedger& ledger, const std::string& devices,
                          CutReport& cut, PreCopyReport& rounds) {
-    PageCopier copier(target);
+    PageCopier copier(target, clock);
     auto arena =
         CaptureArena::create(target.range().pages() * (kPageBytes + sizeof(BatchEntry)) + kPageBytes);
     MemoryCapture capture(target, ledger, copier, std::move(arena).value(), {}, clock);

@@ -121,7 +121,7 @@ os::Fd QemuVm::connect(const std::string& path) {
     if (socket.ok()) return std::move(socket).value();
     if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
       pid_ = -1;
-      throw std::runtime_error("QEMU ended: " + os::read_file(base_ + ".log").value());
+      throw std::runtime_error("QEMU ended: " + evidence());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // for another program's socket to appear
   }
@@ -138,12 +138,10 @@ std::string QemuVm::read_line(int fd, std::string& buffer) {
     }
     pollfd wait{fd, POLLIN, 0};
     if (::poll(&wait, 1, std::chrono::milliseconds(kPatience).count()) <= 0)
-      throw std::runtime_error("no answer from " + base_);
+      throw std::runtime_error("no answer from " + base_ + ": " + evidence());
     char bytes[4096];
     ssize_t got = ::read(fd, bytes, sizeof bytes);
-    if (got <= 0)
-      throw std::runtime_error("the VMM of " + base_ +
-                               " closed its socket: " + os::read_file(base_ + ".log").value());
+    if (got <= 0) throw std::runtime_error("the VMM of " + base_ + " ended: " + evidence());
     buffer.append(bytes, static_cast<std::size_t>(got));
   }
 }
@@ -158,6 +156,12 @@ std::string QemuVm::qmp(const std::string& command, const std::string& arguments
     if (answer.starts_with(R"({"error")")) throw std::runtime_error(command + ": " + answer);
     if (answer.starts_with(R"({"return")")) return answer;  // anything else is an event
   }
+}
+
+std::string QemuVm::evidence() const {
+  auto log = os::read_file(base_ + ".log");
+  auto console = os::read_file(base_ + ".console");
+  return "VMM says: " + (log.ok() ? *log : "") + "\nguest says: " + (console.ok() ? *console : "");
 }
 
 std::string QemuVm::line() {

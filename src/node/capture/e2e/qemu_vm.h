@@ -40,6 +40,7 @@ class QemuVm {
 
  private:
   os::Fd connect(const std::string& path);
+  [[nodiscard]] std::string evidence() const;  // what VMM and guest printed
   std::string read_line(int fd, std::string& buffer);
 
   std::string base_;
