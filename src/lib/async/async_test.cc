@@ -3,6 +3,8 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "lib/async/blocking_pool.h"
@@ -115,6 +117,48 @@ TEST(BlockingPoolTest, WorkRunsElsewhereAndTheCallerComesBack) {
   BlockingPool pool(1);
   Loop loop;
   run(loop, pooled(pool));
+}
+
+Task<void> pooled_and_noted(BlockingPool& pool, std::promise<void>& begun, std::future<void> go_on, int& result) {
+  result = co_await pool.run([&] {
+    begun.set_value();
+    go_on.wait();
+    return 7;
+  });
+  co_await sleep_for(std::chrono::hours(1));
+  result = 0;  // not reached: the cancellation comes up here
+}
+Task<void> cancel_while_pooled(TaskScope& scope, std::future<void> begun, std::promise<void>& go_on) {
+  co_await sleep_for(std::chrono::milliseconds(0));
+  begun.wait();
+  scope.cancel_all();
+  go_on.set_value();
+  co_await scope.drain();
+}
+TEST(BlockingPoolTest, ACancelledCallerStillGetsWhatWasMade) {
+  BlockingPool pool(2);
+  Loop loop;
+  TaskScope scope(loop.get_executor());
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  int result = 0;
+  scope.spawn(pooled_and_noted(pool, begun, go_on.get_future(), result));
+  run(loop, cancel_while_pooled(scope, begun.get_future(), go_on));
+  EXPECT_EQ(result, 7);
+}
+
+TEST(BlockingPoolTest, WhatWorkThrowsComesToTheCaller) {
+  BlockingPool pool(1);
+  Loop loop;
+  bool caught = false;
+  run(loop, [](BlockingPool& where, bool& noted) -> Task<void> {
+    try {
+      co_await where.run([] { throw std::runtime_error("from the pool"); });
+    } catch (const std::runtime_error&) {
+      noted = true;
+    }
+  }(pool, caught));
+  EXPECT_TRUE(caught);
 }
 
 }  // namespace

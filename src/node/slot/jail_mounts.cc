@@ -71,7 +71,6 @@ Result<std::string> disposable_root(const std::string& scratch) {
                           "lowerdir=/,upperdir=" + scratch + "/upper,workdir=" + scratch + "/work"));
   SPACE_CHECK_OK(do_mount("proc", root + "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   SPACE_CHECK_OK(do_mount("/dev", root + "/dev", nullptr, MS_BIND | MS_REC));
-  SPACE_CHECK_OK(do_mount("tmp", root + "/tmp", "tmpfs", MS_NOSUID | MS_NODEV));
   SPACE_CHECK_OK(os::make_directory(root + "/slot", 0755));
   return root;
 }
