@@ -42,7 +42,7 @@ Result<SessionState> parse_session_state(std::string_view name);
 // The state after `event`, or nothing when the event means nothing in `state` and must be ignored.
 std::optional<SessionState> next(SessionState state, SessionEvent event);
 
-// Does a session in this state hold its name and perhaps a sandbox?
+// May a session in this state have a sandbox?
 bool is_live(SessionState state);
 
 // May commands, files and ports of its sandbox be used? Errors: control.session_not_running, with a sentence

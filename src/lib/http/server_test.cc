@@ -202,7 +202,7 @@ TEST(HttpServer, AStreamedAnswerThatBreaksOffIsNotComplete) {
 TEST(HttpServer, AReaderThatStopsStopsTheWriter) {
   TestServer server(flood);
   RawClient client(server.port);
-  client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   client.read_until("f");
   std::size_t before;
   do {  // until the writer stands still
