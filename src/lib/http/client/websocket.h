@@ -39,6 +39,8 @@ class WebSocket {
   // `data` and `text` stay valid until the task is done. Errors: http.broken_stream.
   async::Task<Result<void>> send_text(std::string_view text);
   async::Task<Result<void>> send_binary(ByteView data);
+  // Is a message on its way out? Then the next one waits, perhaps for as long as the server takes nothing.
+  [[nodiscard]] bool sending() const;
   // Says good-bye and waits a moment for the answer. Nothing may be read or sent afterwards.
   async::Task<void> close();
 
