@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where data keys come from. The vault implements it (src/vault/keys behind its socket); tests keep keys in memory.
+// Where data keys come from. The vault implements it (src/vault/keys behind its socket); tests keep keys in
+// memory.
 //
-// A data key is 32 random bytes that seal a tenant's packs, records and heads. The store keeps it only wrapped, in the
-// tenant's key ring; whoever holds the wrapping key decides who can read. Which wrapping key was used is the
-// provider's own matter and travels inside the wrapped bytes, so that rotation is unwrap + wrap.
+// A data key is 32 random bytes that seal a tenant's packs, records and heads. The store keeps it only
+// wrapped, in the tenant's key ring; whoever holds the wrapping key decides who can read. Which wrapping key
+// was used is the provider's own matter and travels inside the wrapped bytes, so that rotation is unwrap +
+// wrap.
 //
 // Errors of every call
-//   store.key_unavailable  (permission_denied)  the tenant's key is revoked or gone: nothing of the tenant opens
-//   store.key_unreachable  (unavailable)        the key service doesn't answer: try again
+//   store.key_unavailable  (permission_denied)  the tenant's key is revoked or gone: nothing of the tenant
+//   opens store.key_unreachable  (unavailable)        the key service doesn't answer: try again
 // Calls may block and may come from any thread.
 
 #include "lib/base/bytes.h"

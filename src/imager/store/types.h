@@ -23,7 +23,9 @@ inline constexpr std::size_t kMapKinds = 2;
 // The unit of a map: what is compared, named and found. 4 KiB pages of memory, 64 KiB blocks of a disk.
 inline constexpr std::uint32_t kPageBytes = 4u << 10;
 inline constexpr std::uint32_t kBlockBytes = 64u << 10;
-constexpr std::uint32_t unit_bytes(MapKind map) { return map == MapKind::kMemory ? kPageBytes : kBlockBytes; }
+constexpr std::uint32_t unit_bytes(MapKind map) {
+  return map == MapKind::kMemory ? kPageBytes : kBlockBytes;
+}
 
 // Keyed hash of a unit's or tree node's plain bytes, under the tenant's (or the base images') id key.
 using ContentId = crypto::ContentId;
@@ -38,16 +40,16 @@ struct ChangedUnit {
 struct SnapshotMeta {
   WallTime wall_time{};
   std::uint64_t monotonic_ns = 0;
-  std::string backend;       // "qemu"
-  std::string build;         // exact build of the VMM
-  std::string machine;       // machine type and its relevant options
+  std::string backend;  // "qemu"
+  std::string build;    // exact build of the VMM
+  std::string machine;  // machine type and its relevant options
   std::string cpu_model;
   std::string guest_kernel;
   std::uint32_t daemon_protocol = 0;
-  std::string tracker;       // how changed pages were found
-  bool held = true;          // user space was held at the cut: may be forked
-  std::string name;          // given by a person; named snapshots are never thinned
-  std::string extra;         // JSON of the caller, stored as it is
+  std::string tracker;  // how changed pages were found
+  bool held = true;     // user space was held at the cut: may be forked
+  std::string name;     // given by a person; named snapshots are never thinned
+  std::string extra;    // JSON of the caller, stored as it is
 };
 
 // A line of a session's history: what listing and retention need, kept in the head.
@@ -57,10 +59,10 @@ struct SnapshotInfo {
   std::optional<SnapshotId> parent;  // may be another session's, or a base image's
   WallTime wall_time{};
   std::string name;
-  bool fork_point = false;           // another session was made from it
+  bool fork_point = false;  // another session was made from it
   bool held = true;
-  std::uint64_t stored_bytes = 0;    // bytes that this snapshot added to the store, sealed
-  std::uint64_t changed_bytes = 0;   // bytes of the units that differed from the parent
+  std::uint64_t stored_bytes = 0;   // bytes that this snapshot added to the store, sealed
+  std::uint64_t changed_bytes = 0;  // bytes of the units that differed from the parent
 };
 
 // The whole root record, for restore.
@@ -77,13 +79,13 @@ struct SnapshotRecord {
 
 struct IngestStats {
   std::uint64_t offered_units = 0;
-  std::uint64_t unchanged_units = 0;   // equal to the parent after all
+  std::uint64_t unchanged_units = 0;  // equal to the parent after all
   std::uint64_t zero_units = 0;
   std::uint64_t deduplicated_units = 0;
   std::uint64_t stored_units = 0;
-  std::uint64_t rewritten_units = 0;   // old units moved to bound fragmentation
-  std::uint64_t pack_bytes = 0;        // of data packs, sealed
-  std::uint64_t node_bytes = 0;        // of tree nodes, device state and records, sealed
+  std::uint64_t rewritten_units = 0;  // old units moved to bound fragmentation
+  std::uint64_t pack_bytes = 0;       // of data packs, sealed
+  std::uint64_t node_bytes = 0;       // of tree nodes, device state and records, sealed
 };
 
 // One thing that is wrong with the store. `object` is the name of the object, with an offset when part of it.
@@ -98,8 +100,8 @@ struct Damage {
 inline constexpr std::size_t kMaxNamedSnapshots = 16;
 
 struct CheckReport {
-  std::vector<Damage> damage;              // empty = clean
-  std::vector<std::string> unreferenced;   // objects without references: left for the collector, not an error
+  std::vector<Damage> damage;             // empty = clean
+  std::vector<std::string> unreferenced;  // objects without references: left for the collector, not an error
   std::uint64_t snapshots = 0;
   std::uint64_t objects = 0;
   std::uint64_t verified_units = 0;
@@ -109,7 +111,7 @@ struct CheckReport {
 struct GcReport {
   std::uint64_t generation = 0;
   std::uint64_t live_packs = 0;
-  std::uint64_t doomed_objects = 0;    // will go in the next run after the grace
+  std::uint64_t doomed_objects = 0;  // will go in the next run after the grace
   std::uint64_t deleted_objects = 0;
   std::uint64_t deleted_bytes = 0;
   std::uint64_t kept_by_lease = 0;

@@ -2,14 +2,15 @@
 #pragma once
 // Named immutable objects, and small mutable heads that change by compare-and-set.
 //
-// What the snapshot store needs of a disk or an object service, and no more: objects are created whole and exclusively,
-// read in ranges, listed by folder and removed. A head is a row of versions: swap_head() creates version n+1 exclusively,
-// so of two writers that saw n one loses, without locks and on any service with a conditional put.
+// What the snapshot store needs of a disk or an object service, and no more: objects are created whole and
+// exclusively, read in ranges, listed by folder and removed. A head is a row of versions: swap_head() creates
+// version n+1 exclusively, so of two writers that saw n one loses, without locks and on any service with a
+// conditional put.
 //
 // Names are `/`-separated parts of [a-zA-Z0-9._-], chosen by us, never by a tenant.
 //
-// Errors: blob.not_found; blob.exists; blob.conflict (aborted); blob.no_space (resource_exhausted: quota included);
-// blob.uncertain (unavailable: the change may or may not have become durable); blob.io.
+// Errors: blob.not_found; blob.exists; blob.conflict (aborted); blob.no_space (resource_exhausted: quota
+// included); blob.uncertain (unavailable: the change may or may not have become durable); blob.io.
 // Implementations are thread-safe and block.
 
 #include <chrono>
@@ -46,7 +47,8 @@ class ObjectStore {
   virtual ~ObjectStore() = default;
 
   // Creates `name` from the parts in order. Errors: blob.exists (the object is then unchanged).
-  virtual Result<void> put(const std::string& name, std::span<const ByteView> parts, Durability durability) = 0;
+  virtual Result<void> put(const std::string& name, std::span<const ByteView> parts,
+                           Durability durability) = 0;
   // Exactly out.size() bytes from `offset`. Errors: blob.short when the object ends before (data_loss).
   virtual Result<void> get_range(const std::string& name, std::uint64_t offset, std::span<std::byte> out) = 0;
   // The whole object; blob.too_large above `max_bytes`.
@@ -59,15 +61,16 @@ class ObjectStore {
   // Absent is fine.
   virtual Result<void> remove(const std::string& name) = 0;
 
-  // Versions of a head that are present, ascending. The newest two are always kept, so that fewer than two, except
-  // for version 1 alone, means that something was taken away.
+  // Versions of a head that are present, ascending. The newest two are always kept, so that fewer than two,
+  // except for version 1 alone, means that something was taken away.
   virtual Result<std::vector<std::uint64_t>> head_versions(const std::string& name) = 0;
   virtual Result<HeadValue> read_head_version(const std::string& name, std::uint64_t version) = 0;
   // The newest version; none when there was never one.
   virtual Result<std::optional<HeadValue>> read_head(const std::string& name) = 0;
   // Makes version expected + 1 (`expected` 0: there is no version yet) durable and returns its number.
   // Errors: blob.conflict when `expected` isn't the newest; blob.uncertain.
-  virtual Result<std::uint64_t> swap_head(const std::string& name, std::uint64_t expected, ByteView bytes) = 0;
+  virtual Result<std::uint64_t> swap_head(const std::string& name, std::uint64_t expected,
+                                          ByteView bytes) = 0;
   // Removes all versions. Only after a last version that no reader would swap (a tombstone).
   virtual Result<void> remove_head(const std::string& name) = 0;
 

@@ -3,6 +3,8 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
+
 namespace space::crypto {
 namespace {
 
@@ -18,9 +20,15 @@ Error failed(const char* what) {
 }
 
 // SAFETY (all three): unsigned char may alias std::byte.
-const unsigned char* raw(ByteView bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
-unsigned char* raw(std::span<std::byte> bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
-const unsigned char* raw(const Nonce& nonce) { return reinterpret_cast<const unsigned char*>(nonce.data()); }
+const unsigned char* raw(ByteView bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+unsigned char* raw(std::span<std::byte> bytes) {
+  return reinterpret_cast<unsigned char*>(bytes.data());
+}
+const unsigned char* raw(const Nonce& nonce) {
+  return reinterpret_cast<const unsigned char*>(nonce.data());
+}
 
 }  // namespace
 
@@ -55,13 +63,14 @@ Result<void> Aead::set_key(ByteView key) {
 
 Result<void> Aead::seal(const Nonce& nonce, ByteView associated, ByteView plain, std::span<std::byte> out) {
   if (!contexts_->keyed) return failed("no key");
-  if (plain.size() > kMaxMessageBytes || associated.size() > kMaxMessageBytes) return failed("message too long");
+  if (plain.size() > kMaxMessageBytes || associated.size() > kMaxMessageBytes)
+    return failed("message too long");
   if (out.size() != plain.size() + kTagBytes) return failed("output has the wrong length");
   EVP_CIPHER_CTX* context = contexts_->sealing.get();
   int length = 0;
   if (EVP_EncryptInit_ex2(context, nullptr, nullptr, raw(nonce), nullptr) != 1) return failed("nonce");
-  if (!associated.empty() &&
-      EVP_EncryptUpdate(context, nullptr, &length, raw(associated), static_cast<int>(associated.size())) != 1) {
+  if (!associated.empty() && EVP_EncryptUpdate(context, nullptr, &length, raw(associated),
+                                               static_cast<int>(associated.size())) != 1) {
     return failed("associated data");
   }
   if (!plain.empty() &&
@@ -89,8 +98,8 @@ Result<void> Aead::open(const Nonce& nonce, ByteView associated, ByteView sealed
   EVP_CIPHER_CTX* context = contexts_->opening.get();
   int length = 0;
   if (EVP_DecryptInit_ex2(context, nullptr, nullptr, raw(nonce), nullptr) != 1) return failed("nonce");
-  if (!associated.empty() &&
-      EVP_DecryptUpdate(context, nullptr, &length, raw(associated), static_cast<int>(associated.size())) != 1) {
+  if (!associated.empty() && EVP_DecryptUpdate(context, nullptr, &length, raw(associated),
+                                               static_cast<int>(associated.size())) != 1) {
     return failed("associated data");
   }
   if (size != 0 && EVP_DecryptUpdate(context, raw(out), &length, raw(sealed), static_cast<int>(size)) != 1) {

@@ -2,9 +2,9 @@
 #pragma once
 // AES-256-GCM with associated data.
 //
-// An Aead owns one OpenSSL context per direction and one key, so that sealing many frames costs a nonce and the
-// bytes (measured 4 GB/s on 64 KiB), not a set-up. One key must never see one nonce twice: callers use either a
-// fresh key per object with counted nonces, or random nonces and at most 2^32 messages.
+// An Aead owns one OpenSSL context per direction and one key, so that sealing many frames costs a nonce and
+// the bytes (measured 4 GB/s on 64 KiB), not a set-up. One key must never see one nonce twice: callers use
+// either a fresh key per object with counted nonces, or random nonces and at most 2^32 messages.
 //
 // Resource type. Not thread-safe: each thread has its own.
 
@@ -41,8 +41,9 @@ class Aead {
   // Errors: crypto.failed (library or lengths), never data dependent.
   Result<void> seal(const Nonce& nonce, ByteView associated, ByteView plain, std::span<std::byte> out);
 
-  // Writes sealed.size() - kTagBytes bytes to `out`, which may start at sealed.data(). On error `out` is wiped.
-  // Errors: crypto.not_authentic (data_loss) when any byte of key, nonce, associated data or text differs.
+  // Writes sealed.size() - kTagBytes bytes to `out`, which may start at sealed.data(). On error `out` is
+  // wiped. Errors: crypto.not_authentic (data_loss) when any byte of key, nonce, associated data or text
+  // differs.
   Result<void> open(const Nonce& nonce, ByteView associated, ByteView sealed, std::span<std::byte> out);
 
  private:

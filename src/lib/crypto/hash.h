@@ -2,11 +2,11 @@
 #pragma once
 // SHA-256, HMAC-SHA-256 and the keyed content id built from both.
 //
-// Content ids are HMAC-SHA-256(key, domain || SHA-256(content)), cut to 16 bytes. The plain digest first, the key
-// second: the digest of a page is computed once at the full speed of the SHA instructions (measured 1.6 GB/s a core)
-// and can then be named under several keys (a tenant's and the base images') for the price of two compressions each,
-// because the key's inner and outer states are kept. Whoever lacks the key learns nothing from an id, and nobody who
-// cannot break SHA-256 makes two contents share one.
+// Content ids are HMAC-SHA-256(key, domain || SHA-256(content)), cut to 16 bytes. The plain digest first, the
+// key second: the digest of a page is computed once at the full speed of the SHA instructions (measured 1.6
+// GB/s a core) and can then be named under several keys (a tenant's and the base images') for the price of
+// two compressions each, because the key's inner and outer states are kept. Whoever lacks the key learns
+// nothing from an id, and nobody who cannot break SHA-256 makes two contents share one.
 
 #include <array>
 #include <cstdint>
@@ -27,7 +27,8 @@ Digest sha256(ByteView data);
 // Several in a row; `out` has one place for each of `parts`.
 void sha256_batch(std::span<const ByteView> parts, std::span<Digest> out);
 
-// HMAC-SHA-256 with the key's states kept. Thread-safe once constructed. Holds key material: wiped at the end.
+// HMAC-SHA-256 with the key's states kept. Thread-safe once constructed. Holds key material: wiped at the
+// end.
 class KeyedHash {
  public:
   explicit KeyedHash(ByteView key);  // any length

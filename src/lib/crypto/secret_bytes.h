@@ -4,6 +4,7 @@
 //
 // Resource type: move only. A moved-from object is empty. copy() is spelled out so that it can be searched.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>

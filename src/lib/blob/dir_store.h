@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The object store in a directory.
+//
+//   <folder>/<name>            an object: written to tmp/, synced, linked under its name, folder synced
+//   <folder>/<head>/<version>  one version of a head, 20 digits
+//   tmp/                       objects that never got a name; see sweep_temporary()
+//
+// Several processes may share a directory. A version is created by link(2), which is exclusive. A writer that
+// slept while newer versions came and its own number was cleared away again would succeed at link; so after
+// linking it looks once more: the newest version is never removed, hence a higher number or a missing
+// predecessor tells it that it lost.
+
+#include <memory>
+
+#include "lib/blob/file_system.h"
+#include "lib/blob/object_store.h"
+#include "lib/os/random.h"
+
+namespace space::blob {
+
+// Both must outlive the store. Makes tmp/.
+Result<std::unique_ptr<ObjectStore>> open_dir_store(FileSystem& files, os::Random& random);
+
+// Removes what was left in tmp/ by processes that died: files last modified before `before`.
+Result<void> sweep_temporary(FileSystem& files, WallTime before);
+
+// Names as object_store.h demands, at most 255 bytes a part.
+bool is_valid_name(std::string_view name);
+
+}  // namespace space::blob
