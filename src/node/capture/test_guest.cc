@@ -293,6 +293,7 @@ TestImage::TestImage(ImageKind kind, std::uint64_t pages) {
     fuse_args arguments = FUSE_ARGS_INIT(1, argv);
     fuse_->handle = fuse_new(&arguments, &operations, sizeof operations, fuse_);
     EXPECT_NE(nullptr, fuse_->handle);
+    fuse_opt_free_args(&arguments);
     EXPECT_EQ(0, fuse_mount(fuse_->handle, folder_.c_str()));
     fuse_->loop = std::thread([handle = fuse_->handle] { fuse_loop(handle); });
     fd_ = os::Fd(::open((folder_ + "/image").c_str(), O_RDONLY | O_CLOEXEC));

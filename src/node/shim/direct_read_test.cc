@@ -48,6 +48,7 @@ class HeldFile {
     fuse_args arguments = FUSE_ARGS_INIT(1, argv);
     fuse_ = fuse_new(&arguments, &operations, sizeof operations, this);
     EXPECT_NE(nullptr, fuse_);
+    fuse_opt_free_args(&arguments);
     EXPECT_EQ(0, fuse_mount(fuse_, at_.c_str()));
     loop_ = std::thread([this] { fuse_loop(fuse_); });
   }
