@@ -58,13 +58,13 @@ Result<void> give_up_privileges(std::span<const int> keep) {
 }
 
 Result<void> confine() {
+  SPACE_TRY(auto sets, confine_lib::capability_sets());
+  if (sets.effective != 0 || sets.permitted != 0 || sets.ambient != 0) return not_confined("the process still has capabilities");
   SPACE_TRY(confine_lib::SyscallPolicy policy, serving_policy());
   SPACE_CHECK_OK(policy.apply());
   if (!refused(::open("/", O_RDONLY | O_CLOEXEC))) return not_confined("the process can still open files");
   if (!refused(::socket(AF_UNIX, SOCK_STREAM, 0))) return not_confined("the process can still make local sockets");
   if (!refused(::socket(AF_INET, SOCK_STREAM, 0))) return not_confined("the process can still make network sockets");
-  SPACE_TRY(auto sets, confine_lib::capability_sets());
-  if (sets.effective != 0 || sets.permitted != 0 || sets.ambient != 0) return not_confined("the process still has capabilities");
   return {};
 }
 
