@@ -4,8 +4,8 @@
 //
 // process_vm_readv with up to 1,024 pieces per call; neighbouring pages are one piece on either side. What
 // limits it: the destination must have its memory already (a fault per page there costs ten times the copy:
-// see CaptureArena), then about 1 us per piece for looking a page up in the other process, then memory speed.
-// Above kParallelPages two threads share the work.
+// see CaptureArena), then about 0.5 us per page for looking it up in the other process, as much as copying it
+// takes. Above kParallelPages two threads share the work.
 //
 // Reading an untouched page faults it in in the VMM, from its image. Resource type; one call at a time;
 // blocking. Errors: capture.target_gone, capture.unreadable_page (the image failed to deliver it),
