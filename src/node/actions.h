@@ -68,7 +68,8 @@ struct NodeEvent {
 class EventFeed {
  public:
   virtual ~EventFeed() = default;
-  // The first is kRecovered. Errors: resource_exhausted node.watch_lagging when the reader was too slow: list and watch anew.
+  // The first is kRecovered. Errors: resource_exhausted node.watch_lagging when the reader was too slow: list
+  // and watch anew.
   virtual async::Task<Result<NodeEvent>> next() = 0;
 };
 
@@ -107,21 +108,24 @@ class Actions {
  public:
   virtual ~Actions() = default;
 
-  // Ready on success; nothing is left on an error. A second call with the same id waits for the first and answers as it
-  // does. The caller going away doesn't stop it. Errors: those of admission.h; template.*; already_exists
-  // node.sandbox_differs; deadline_exceeded node.create_deadline; aborted node.destroyed; unavailable node.recovering.
+  // Ready on success; nothing is left on an error. A second call with the same id waits for the first and
+  // answers as it does. The caller going away doesn't stop it. Errors: those of admission.h; template.*;
+  // already_exists node.sandbox_differs; deadline_exceeded node.create_deadline; aborted node.destroyed;
+  // unavailable node.recovering.
   virtual async::Task<Result<SandboxInfo>> create(CreateSandbox request) = 0;
-  // In whatever state it is; one that isn't there is success. Returns when nothing of it is left. With a grace the guest
-  // is asked to shut down first. Errors: deadline_exceeded node.destroy_slow (it goes on).
-  virtual async::Task<Result<DestroyedSandbox>> destroy(SandboxId sandbox, std::chrono::milliseconds grace) = 0;
+  // In whatever state it is; one that isn't there is success. Returns when nothing of it is left. With a
+  // grace the guest is asked to shut down first. Errors: deadline_exceeded node.destroy_slow (it goes on).
+  virtual async::Task<Result<DestroyedSandbox>> destroy(SandboxId sandbox,
+                                                        std::chrono::milliseconds grace) = 0;
   [[nodiscard]] virtual std::vector<SandboxInfo> list() const = 0;
   virtual std::unique_ptr<EventFeed> watch() = 0;
   virtual async::Task<Result<NodeInfo>> info() = 0;
 
   virtual async::Task<Result<std::vector<TemplateInfo>>> list_templates() = 0;
-  // Runs until it is built. `progress` is called on the loop. A second call for a template that is being built follows
-  // the first. Errors: template.*.
-  virtual async::Task<Result<TemplateInfo>> build_template(std::string name, std::function<void(BuildProgress)> progress) = 0;
+  // Runs until it is built. `progress` is called on the loop. A second call for a template that is being
+  // built follows the first. Errors: template.*.
+  virtual async::Task<Result<TemplateInfo>> build_template(std::string name,
+                                                           std::function<void(BuildProgress)> progress) = 0;
   // Errors: failed_precondition node.template_in_use; template.*.
   virtual async::Task<Result<void>> remove_template(std::string name) = 0;
 };

@@ -32,11 +32,13 @@ struct Load {
 // Host memory to leave alone: a sixteenth, at least 256 MiB.
 std::uint64_t default_memory_reserve(std::uint64_t memory_bytes);
 
-// Can such a sandbox exist here at all? Errors, invalid_argument with the field (vcpus, memory_bytes, disk_bytes):
-// node.bad_vcpus, node.memory_too_small, node.memory_too_large, node.memory_unaligned, node.disk_too_small (smaller than
-// the template's disk), node.disk_too_large, node.disk_unaligned.
-Result<void> validate(const vmm::Resources& wanted, std::uint64_t overhead_bytes, std::uint64_t template_disk_bytes, const Machine& machine);
+// Can such a sandbox exist here at all? Errors, invalid_argument with the field (vcpus, memory_bytes,
+// disk_bytes): node.bad_vcpus, node.memory_too_small, node.memory_too_large, node.memory_unaligned,
+// node.disk_too_small (smaller than the template's disk), node.disk_too_large, node.disk_unaligned.
+Result<void> validate(const vmm::Resources& wanted, std::uint64_t overhead_bytes,
+                      std::uint64_t template_disk_bytes, const Machine& machine);
 // Is there room now? Errors, resource_exhausted: node.too_many_sandboxes, node.no_memory, node.no_disk.
-Result<void> admit(const vmm::Resources& wanted, std::uint64_t overhead_bytes, const Machine& machine, const Load& load);
+Result<void> admit(const vmm::Resources& wanted, std::uint64_t overhead_bytes, const Machine& machine,
+                   const Load& load);
 
 }  // namespace space::node

@@ -15,7 +15,8 @@ struct Room {
   std::uint64_t disk_free_bytes = 0;
 };
 
-Result<Room> look_for_room(tmpl::TemplateStore& store, const std::string& name, const std::string& directory) {
+Result<Room> look_for_room(tmpl::TemplateStore& store, const std::string& name,
+                           const std::string& directory) {
   Room room;
   SPACE_TRY(room.entry, store.ready(name));
   SPACE_TRY(room.disk_free_bytes, os::free_bytes(directory));
@@ -24,7 +25,8 @@ Result<Room> look_for_room(tmpl::TemplateStore& store, const std::string& name, 
 
 }  // namespace
 
-Agent::Agent(Environment& environment, slot::UidPool& uids, tmpl::TemplateStore& store, TemplateWork& templates, std::string version)
+Agent::Agent(Environment& environment, slot::UidPool& uids, tmpl::TemplateStore& store,
+             TemplateWork& templates, std::string version)
     : environment_(environment),
       uids_(uids),
       store_(store),
@@ -36,7 +38,8 @@ Agent::Agent(Environment& environment, slot::UidPool& uids, tmpl::TemplateStore&
 Agent::~Agent() = default;
 
 void Agent::start() {
-  environment_.link.watch([this](const LinkEvent& event) { on_link_event(event); }, [this] { on_link_connected(); });
+  environment_.link.watch([this](const LinkEvent& event) { on_link_event(event); },
+                          [this] { on_link_connected(); });
   scope_.spawn(recover());
 }
 
@@ -66,7 +69,8 @@ async::Task<void> Agent::recover() {
   for (auto& record : remains.records) {
     auto uid = uids_.take_this(record.uid);
     if (!uid.ok()) {
-      environment_.log.warning("record_refused", {{"sandbox", record.sandbox.str()}, {"error", uid.error().describe()}});
+      environment_.log.warning("record_refused",
+                               {{"sandbox", record.sandbox.str()}, {"error", uid.error().describe()}});
       record.state = SandboxRecord::State::kStopping;
       record.uid = 0;
     }
@@ -75,7 +79,8 @@ async::Task<void> Agent::recover() {
     all.push_back(life);
     scope_.spawn(live(std::move(life)));
   }
-  event.destroyed = co_await environment_.pool.run([this, &remains] { return remove_rubbish(environment_, remains.rubbish); });
+  event.destroyed = co_await environment_.pool.run(
+      [this, &remains] { return remove_rubbish(environment_, remains.rubbish); });
   for (auto& life : all) {
     co_await life->wait_started();
     if (life->start_outcome().ok()) {
@@ -85,7 +90,8 @@ async::Task<void> Agent::recover() {
       event.destroyed.push_back(life->record().sandbox.str());
     }
   }
-  environment_.log.info("recovered", {{"adopted", std::to_string(event.adopted.size())}, {"destroyed", std::to_string(event.destroyed.size())}});
+  environment_.log.info("recovered", {{"adopted", std::to_string(event.adopted.size())},
+                                      {"destroyed", std::to_string(event.destroyed.size())}});
   hub_.recovered(std::move(event));
   recovered_ = true;
   changed_.notify_all();
@@ -111,7 +117,8 @@ async::Task<void> Agent::live(std::shared_ptr<SandboxLife> life) {
 async::Task<Result<SandboxInfo>> Agent::started(std::shared_ptr<SandboxLife> life) {
   co_await life->wait_started();
   SPACE_CO_CHECK_OK(life->start_outcome());
-  if (life->phase() != SandboxLife::Phase::kRunning) co_return make_error(Code::kAborted, "node.destroyed", "the sandbox has ended");
+  if (life->phase() != SandboxLife::Phase::kRunning)
+    co_return make_error(Code::kAborted, "node.destroyed", "the sandbox has ended");
   co_return life->info();
 }
 
@@ -119,7 +126,8 @@ async::Task<Result<SandboxInfo>> Agent::create(CreateSandbox request) {
   co_await wait_recovered();
   if (auto known = lives_.find(request.sandbox); known != lives_.end()) {
     if (known->second->record().session != request.session) {
-      co_return make_error(Code::kAlreadyExists, "node.sandbox_differs", "a sandbox with this id belongs to another session");
+      co_return make_error(Code::kAlreadyExists, "node.sandbox_differs",
+                           "a sandbox with this id belongs to another session");
     }
     co_return co_await started(known->second);
   }
@@ -127,8 +135,10 @@ async::Task<Result<SandboxInfo>> Agent::create(CreateSandbox request) {
     return look_for_room(store_, name, environment_.sandboxes_dir);
   }));
   std::uint64_t overhead = environment_.backend.overhead_bytes(request.resources);
-  SPACE_CO_CHECK_OK(validate(request.resources, overhead, room.entry.manifest->disk_bytes, environment_.machine));
-  // From here to the entry in the table nothing is awaited, so two callers can't promise the same memory or id.
+  SPACE_CO_CHECK_OK(
+      validate(request.resources, overhead, room.entry.manifest->disk_bytes, environment_.machine));
+  // From here to the entry in the table nothing is awaited, so two callers can't promise the same memory or
+  // id.
   if (lives_.contains(request.sandbox)) co_return co_await started(lives_.at(request.sandbox));
   Load load{memory_committed_bytes(), room.disk_free_bytes, static_cast<std::uint32_t>(lives_.size())};
   SPACE_CO_CHECK_OK(admit(request.resources, overhead, environment_.machine, load));
@@ -147,7 +157,8 @@ async::Task<Result<SandboxInfo>> Agent::create(CreateSandbox request) {
   vmm::MachineSpec spec;
   spec.resources = request.resources;
   spec.hostname = request.hostname;
-  spec.boot = {room.entry.dir + "/" + tmpl::kDiskFile, room.entry.dir + "/" + tmpl::kKernelFile, room.entry.dir + "/" + tmpl::kInitramfsFile};
+  spec.boot = {room.entry.dir + "/" + tmpl::kDiskFile, room.entry.dir + "/" + tmpl::kKernelFile,
+               room.entry.dir + "/" + tmpl::kInitramfsFile};
   if (room.entry.manifest->init == tmpl::Init::kSystemd) spec.init = tmpl::to_string(tmpl::Init::kSystemd);
   auto life = std::make_shared<SandboxLife>(environment_, std::move(record), std::move(spec), request.limit);
   lives_.emplace(request.sandbox, life);
@@ -160,7 +171,8 @@ async::Task<Result<SandboxInfo>> Agent::create(CreateSandbox request) {
 
 async::Task<Result<DestroyedSandbox>> Agent::destroy(SandboxId sandbox, std::chrono::milliseconds grace) {
   DestroyedSandbox destroyed;
-  // Also while recovery runs: what it has found is in the table, what it has not found yet it has to finish first.
+  // Also while recovery runs: what it has found is in the table, what it has not found yet it has to finish
+  // first.
   if (!lives_.contains(sandbox)) co_await wait_recovered();
   auto known = lives_.find(sandbox);
   if (known == lives_.end()) co_return destroyed;
@@ -168,7 +180,8 @@ async::Task<Result<DestroyedSandbox>> Agent::destroy(SandboxId sandbox, std::chr
   destroyed.existed = true;
   life->stop(grace);
   if (!co_await life->wait_gone(std::chrono::steady_clock::now() + grace + kDestroyPatience)) {
-    co_return make_error(Code::kDeadlineExceeded, "node.destroy_slow", "the sandbox is being destroyed but is not gone yet");
+    co_return make_error(Code::kDeadlineExceeded, "node.destroy_slow",
+                         "the sandbox is being destroyed but is not gone yet");
   }
   destroyed.console_tail = life->console_tail();
   co_return destroyed;
@@ -196,7 +209,8 @@ async::Task<Result<NodeInfo>> Agent::info() {
   info.memory_bytes = environment_.machine.memory_bytes;
   info.memory_committed_bytes = memory_committed_bytes();
   info.sandboxes = static_cast<std::uint32_t>(lives_.size());
-  SPACE_CO_TRY(info.disk_free_bytes, co_await environment_.pool.run([this] { return os::free_bytes(environment_.sandboxes_dir); }));
+  SPACE_CO_TRY(info.disk_free_bytes,
+               co_await environment_.pool.run([this] { return os::free_bytes(environment_.sandboxes_dir); }));
   co_return info;
 }
 
@@ -204,7 +218,8 @@ async::Task<Result<void>> Agent::remove_template(std::string name) {
   co_await wait_recovered();
   for (const auto& [id, life] : lives_) {
     if (life->record().template_name == name) {
-      co_return make_error(Code::kFailedPrecondition, "node.template_in_use", "sandbox " + id.str() + " runs from template " + name + "; end it first");
+      co_return make_error(Code::kFailedPrecondition, "node.template_in_use",
+                           "sandbox " + id.str() + " runs from template " + name + "; end it first");
     }
   }
   co_return co_await templates_.remove(std::move(name));

@@ -2,9 +2,9 @@
 #pragma once
 // The node agent: the table of sandboxes behind the door of actions.h, and what happens at its start.
 //
-// start() first looks at what an earlier process left: sandboxes with a record are adopted or destroyed, everything
-// without one is removed. Only then new ones are made; the Recovered event tells the result. stop() leaves running
-// machines running, for the next process.
+// start() first looks at what an earlier process left: sandboxes with a record are adopted or destroyed,
+// everything without one is removed. Only then new ones are made; the Recovered event tells the result.
+// stop() leaves running machines running, for the next process.
 //
 // Resource type; one loop. Call stop() and wait before it goes.
 
@@ -26,7 +26,8 @@ namespace space::node {
 class Agent final : public Actions {
  public:
   // All outlive it.
-  Agent(Environment& environment, slot::UidPool& uids, tmpl::TemplateStore& store, TemplateWork& templates, std::string version);
+  Agent(Environment& environment, slot::UidPool& uids, tmpl::TemplateStore& store, TemplateWork& templates,
+        std::string version);
   ~Agent() override;
 
   void start();
@@ -39,7 +40,8 @@ class Agent final : public Actions {
   std::unique_ptr<EventFeed> watch() override { return hub_.subscribe(); }
   async::Task<Result<NodeInfo>> info() override;
   async::Task<Result<std::vector<TemplateInfo>>> list_templates() override { return templates_.list(); }
-  async::Task<Result<TemplateInfo>> build_template(std::string name, std::function<void(BuildProgress)> progress) override {
+  async::Task<Result<TemplateInfo>> build_template(std::string name,
+                                                   std::function<void(BuildProgress)> progress) override {
     return templates_.build(std::move(name), std::move(progress));
   }
   async::Task<Result<void>> remove_template(std::string name) override;

@@ -27,7 +27,9 @@ struct Environment {
   std::string node;           // this node's id
   std::string sandboxes_dir;  // holds a directory for each sandbox
 
-  [[nodiscard]] std::string home_of(const SandboxId& sandbox) const { return sandboxes_dir + "/" + sandbox.str(); }
+  [[nodiscard]] std::string home_of(const SandboxId& sandbox) const {
+    return sandboxes_dir + "/" + sandbox.str();
+  }
 };
 
 }  // namespace space::node

@@ -11,7 +11,8 @@ class EventHub::Feed final : public EventFeed {
     auto queue = queue_;
     while (!queue->lagging && (!queue->open || queue->events.empty())) co_await queue->changed.wait();
     if (queue->lagging) {
-      co_return make_error(Code::kResourceExhausted, "node.watch_lagging", "events were lost because they were not read in time; list and watch anew");
+      co_return make_error(Code::kResourceExhausted, "node.watch_lagging",
+                           "events were lost because they were not read in time; list and watch anew");
     }
     NodeEvent event = std::move(queue->events.front());
     queue->events.pop_front();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The node's events, for everybody who watches. The first event of every feed is Recovered, once recovery is done.
-// Endings that nobody was there to hear are kept (the newest kKept) for the first who comes. Resource type; one loop.
+// The node's events, for everybody who watches. The first event of every feed is Recovered, once recovery is
+// done. Endings that nobody was there to hear are kept (the newest kKept) for the first who comes. Resource
+// type; one loop.
 
 #include <deque>
 #include <list>

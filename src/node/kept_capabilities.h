@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The capabilities that space-node keeps of root's. Data; everything else is given up before the first request.
+// The capabilities that space-node keeps of root's. Data; everything else is given up before the first
+// request.
 
 #include <linux/capability.h>
 

@@ -38,8 +38,11 @@ LinkEventKind kind_of(linkapi::EventKind kind) {
 
 }  // namespace
 
-LinkClient::LinkClient(const async::Executor& executor, os::Random& random, const obs::Log& log, std::string socket_path)
-    : log_(log), client_(executor, random, "space-link", rpc::Client::to_path(std::move(socket_path))), scope_(executor) {}
+LinkClient::LinkClient(const async::Executor& executor, os::Random& random, const obs::Log& log,
+                       std::string socket_path)
+    : log_(log),
+      client_(executor, random, "space-link", rpc::Client::to_path(std::move(socket_path))),
+      scope_(executor) {}
 
 void LinkClient::watch(OnEvent on_event, OnConnected on_connected) {
   on_event_ = std::move(on_event);
@@ -73,8 +76,8 @@ async::Task<Result<void>> LinkClient::follow_once() {
   }
 }
 
-async::Task<Result<void>> LinkClient::attach(SandboxId sandbox, std::uint64_t generation, std::vector<os::Fd> sockets,
-                                             std::chrono::milliseconds limit) {
+async::Task<Result<void>> LinkClient::attach(SandboxId sandbox, std::uint64_t generation,
+                                             std::vector<os::Fd> sockets, std::chrono::milliseconds limit) {
   linkapi::AttachSandboxT body;
   body.sandbox = sandbox.str();
   body.generation = generation;

@@ -12,7 +12,8 @@ namespace {
 constexpr auto kReleaseLimit = std::chrono::seconds(20);
 constexpr auto kKillLimit = std::chrono::seconds(10);
 
-Result<void> make_files(Environment& environment, const SandboxRecord& record, const vmm::MachineSpec& spec, const slot::Slot& slot) {
+Result<void> make_files(Environment& environment, const SandboxRecord& record, const vmm::MachineSpec& spec,
+                        const slot::Slot& slot) {
   SPACE_CHECK_OK(os::make_directory(slot.home, 0700));
   SPACE_CRASH_POINT("create.directory");
   SPACE_CHECK_OK(save_record(slot.home, record));
@@ -25,7 +26,8 @@ Result<void> make_files(Environment& environment, const SandboxRecord& record, c
 
 }  // namespace
 
-Result<slot::JailProcess> make_machine(Environment& environment, SandboxRecord record, const vmm::MachineSpec& spec, const slot::Slot& slot) {
+Result<slot::JailProcess> make_machine(Environment& environment, SandboxRecord record,
+                                       const vmm::MachineSpec& spec, const slot::Slot& slot) {
   SPACE_CHECK_OK(make_files(environment, record, spec, slot));
   slot::CgroupLimits limits;
   limits.memory_bytes = record.resources.memory_bytes + record.overhead_bytes;
@@ -55,7 +57,8 @@ Result<void> kill_machine(Environment& environment, const SandboxId& sandbox, in
   if (pidfd >= 0) process::send_signal(pidfd, SIGKILL);
   SPACE_CHECK_OK(environment.cgroups.kill_all(sandbox, kKillLimit));
   if (pidfd >= 0 && !process::wait_for_exit(pidfd, std::chrono::steady_clock::now() + kKillLimit)) {
-    return make_error(Code::kDeadlineExceeded, "node.process_stuck", "the machine's process did not end after SIGKILL");
+    return make_error(Code::kDeadlineExceeded, "node.process_stuck",
+                      "the machine's process did not end after SIGKILL");
   }
   return {};
 }

@@ -38,7 +38,8 @@ constexpr std::size_t kBlockingThreads = 4;
 // The id that `space up` gave this node; made here when the agent is used alone.
 Result<std::string> node_id(const std::string& data, os::Random& random) {
   std::string path = data + "/node.id";
-  if (!os::exists(path)) SPACE_CHECK_OK(os::write_file_atomic(path, random.id_text() + "\n", os::Durability::kSynced, 0644));
+  if (!os::exists(path))
+    SPACE_CHECK_OK(os::write_file_atomic(path, random.id_text() + "\n", os::Durability::kSynced, 0644));
   SPACE_TRY(std::string text, os::read_file(path, 128));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   SPACE_TRY(NodeId id, NodeId::parse(text));
@@ -62,13 +63,15 @@ std::string own_path() {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string(kSelf);
 }
 
-Result<std::unique_ptr<vmm::Backend>> open_backend(const Options& options, const std::string& node_dir, const obs::Log& log) {
+Result<std::unique_ptr<vmm::Backend>> open_backend(const Options& options, const std::string& node_dir,
+                                                   const obs::Log& log) {
   if (options.backend == BackendKind::kFake) return vmm::fake::open_fake({own_path(), options.spaced});
   vmm::qemu::QemuOptions qemu;
   qemu.node_dir = node_dir;
   SPACE_TRY(qemu.acceleration, vmm::choose_acceleration(options.acceleration, kSelf));
   qemu.tsc_khz = vmm::measure_tsc_khz();
-  log.info("acceleration", {{"chosen", std::string(vmm::to_string(qemu.acceleration))}, {"tsc_khz", std::to_string(qemu.tsc_khz)}});
+  log.info("acceleration", {{"chosen", std::string(vmm::to_string(qemu.acceleration))},
+                            {"tsc_khz", std::to_string(qemu.tsc_khz)}});
   return vmm::qemu::open_qemu(qemu);
 }
 
@@ -76,14 +79,16 @@ Result<void> check_listener(int fd) {
   int listening = 0;
   socklen_t size = sizeof listening;
   if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening != 1) {
-    return make_error(Code::kInvalidArgument, "node.bad_option", "--listen-fd " + std::to_string(fd) + " is no listening socket");
+    return make_error(Code::kInvalidArgument, "node.bad_option",
+                      "--listen-fd " + std::to_string(fd) + " is no listening socket");
   }
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   return {};
 }
 
-async::Task<void> serve(Agent& agent, rpc::Server& server, LinkClient& link, boost::asio::signal_set& signals, const obs::Log& log) {
+async::Task<void> serve(Agent& agent, rpc::Server& server, LinkClient& link, boost::asio::signal_set& signals,
+                        const obs::Log& log) {
   agent.start();
   server.start();
   log.info("serving");
@@ -95,7 +100,9 @@ async::Task<void> serve(Agent& agent, rpc::Server& server, LinkClient& link, boo
 }
 
 Result<void> run(const Options& options, const Clock& clock, const obs::Log& log) {
-  if (::geteuid() != 0) return make_error(Code::kPermissionDenied, "node.not_root", "the node needs root, to make namespaces and users for sandboxes");
+  if (::geteuid() != 0)
+    return make_error(Code::kPermissionDenied, "node.not_root",
+                      "the node needs root, to make namespaces and users for sandboxes");
   ::umask(0022);
   SPACE_CHECK_OK(check_listener(options.listen_fd));
   // Before there are threads: capabilities belong to a thread.
@@ -114,15 +121,18 @@ Result<void> run(const Options& options, const Clock& clock, const obs::Log& log
   async::Loop loop(1);
   async::BlockingPool pool(kBlockingThreads);
   LinkClient link(loop.get_executor(), random, log, options.link_socket);
-  Environment environment{loop.get_executor(), pool, clock, log, *backend, *cgroups, link, this_machine(options), id, sandboxes_dir};
+  Environment environment{loop.get_executor(),   pool, clock,        log, *backend, *cgroups, link,
+                          this_machine(options), id,   sandboxes_dir};
   slot::UidPool uids(options.uid_base);
   std::vector<std::string> template_dirs = {node_dir + "/templates"};
   template_dirs.insert(template_dirs.end(), options.templates.begin(), options.templates.end());
   tmpl::TemplateStore store(template_dirs, options.recipes);
-  TemplateWork templates(loop.get_executor(), pool, log, store, {kSelf, node_dir + "/cache", options.spaced, options.mkinitramfs});
+  TemplateWork templates(loop.get_executor(), pool, log, store,
+                         {kSelf, node_dir + "/cache", options.spaced, options.mkinitramfs});
   Agent agent(environment, uids, store, templates, SPACE_VERSION);
   Service service(loop.get_executor(), agent);
-  rpc::Server server(loop.get_executor(), os::Fd(options.listen_fd), [&service](rpc::Call call) { return service.answer(std::move(call)); });
+  rpc::Server server(loop.get_executor(), os::Fd(options.listen_fd),
+                     [&service](rpc::Call call) { return service.answer(std::move(call)); });
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT);
   boost::asio::co_spawn(loop, serve(agent, server, link, signals, log), [](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);

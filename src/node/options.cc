@@ -6,7 +6,9 @@
 namespace space::node {
 namespace {
 
-Error bad(const std::string& option, const std::string& message) { return field_error(option, "node.bad_option", "--" + option + ": " + message); }
+Error bad(const std::string& option, const std::string& message) {
+  return field_error(option, "node.bad_option", "--" + option + ": " + message);
+}
 
 template <class Number>
 Result<Number> number(const std::string& option, const std::string& text) {

@@ -2,8 +2,10 @@
 #pragma once
 // The command line of the agent mode.
 //
-//   space-node --data DIR --listen-fd N --link-socket PATH --templates DIR[:DIR...] --recipes DIR[:DIR...] --uid-base U
-//              [--accel auto|kvm|tcg] [--backend qemu|fake] [--spaced BIN] [--mkinitramfs FILE] [--max-sandboxes N]
+//   space-node --data DIR --listen-fd N --link-socket PATH --templates DIR[:DIR...] --recipes DIR[:DIR...]
+//   --uid-base U
+//              [--accel auto|kvm|tcg] [--backend qemu|fake] [--spaced BIN] [--mkinitramfs FILE]
+//              [--max-sandboxes N]
 //              [--log-level debug|info|warning|error]
 
 #include <string>
@@ -18,8 +20,8 @@ namespace space::node {
 enum class BackendKind : std::uint8_t { kQemu, kFake };
 
 struct Options {
-  std::string data;         // DIR; DIR/node is the agent's own
-  int listen_fd = -1;       // listening Unix socket for control
+  std::string data;    // DIR; DIR/node is the agent's own
+  int listen_fd = -1;  // listening Unix socket for control
   std::string link_socket;
   std::vector<std::string> templates;  // built ones; DIR/node/templates comes before them
   std::vector<std::string> recipes;

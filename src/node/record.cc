@@ -46,7 +46,8 @@ Result<SandboxRecord> record_of(const json::object& object) {
   SPACE_TRY(record.state, state_of(text_of(object, "state")));
   if (const auto* process = object.at("process").if_object()) {
     record.process = process::Identity{process->at("pid").to_number<pid_t>(),
-                                       process->at("start_ticks").to_number<std::uint64_t>(), text_of(*process, "boot_id")};
+                                       process->at("start_ticks").to_number<std::uint64_t>(),
+                                       text_of(*process, "boot_id")};
   }
   SPACE_TRY(record.started, parse_rfc3339(text_of(object, "started")));
   record.kernel_boot_us = object.at("kernel_boot_us").to_number<std::uint64_t>();
@@ -58,7 +59,9 @@ Result<SandboxRecord> record_of(const json::object& object) {
 std::string to_json(const SandboxRecord& record) {
   json::value process;
   if (record.process) {
-    process = {{"pid", record.process->pid}, {"start_ticks", record.process->start_ticks}, {"boot_id", record.process->boot_id}};
+    process = {{"pid", record.process->pid},
+               {"start_ticks", record.process->start_ticks},
+               {"boot_id", record.process->boot_id}};
   }
   return json::serialize(json::object{
              {"format", kFormat},
@@ -68,7 +71,9 @@ std::string to_json(const SandboxRecord& record) {
              {"generation", record.generation},
              {"template", record.template_name},
              {"resources",
-              {{"vcpus", record.resources.vcpus}, {"memory_bytes", record.resources.memory_bytes}, {"disk_bytes", record.resources.disk_bytes}}},
+              {{"vcpus", record.resources.vcpus},
+               {"memory_bytes", record.resources.memory_bytes},
+               {"disk_bytes", record.resources.disk_bytes}}},
              {"overhead_bytes", record.overhead_bytes},
              {"backend", record.backend},
              {"acceleration", record.acceleration},
@@ -85,7 +90,8 @@ Result<SandboxRecord> parse_record(std::string_view text) {
   try {
     return record_of(json::parse({text.data(), text.size()}).as_object());
   } catch (const std::exception& failure) {
-    return make_error(Code::kDataLoss, "node.malformed_record", std::string("a record can't be read: ") + failure.what());
+    return make_error(Code::kDataLoss, "node.malformed_record",
+                      std::string("a record can't be read: ") + failure.what());
   }
 }
 

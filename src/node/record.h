@@ -2,9 +2,10 @@
 #pragma once
 // What the node knows of a sandbox across restarts: `record.json` in the sandbox's directory.
 //
-// Written before anything else of the sandbox exists, and again with the process before it executes anything; removed
-// last. So whatever is on the machine has a record, and what has none is rubbish. It survives the death of every process
-// but is not synced: after a crash of the machine nothing that it names exists any more. Value type.
+// Written before anything else of the sandbox exists, and again with the process before it executes anything;
+// removed last. So whatever is on the machine has a record, and what has none is rubbish. It survives the
+// death of every process but is not synced: after a crash of the machine nothing that it names exists any
+// more. Value type.
 
 #include <optional>
 #include <string>

@@ -14,7 +14,8 @@ using asio::experimental::awaitable_operators::operator||;
 
 namespace {
 
-// An adopted sandbox was running before; its daemon needs a moment at most, link perhaps longer to be started.
+// An adopted sandbox was running before; its daemon needs a moment at most, link perhaps longer to be
+// started.
 constexpr auto kAdoptLimit = std::chrono::seconds(30);
 // How long link's word about the end may lag behind the end itself.
 constexpr auto kHintPatience = std::chrono::milliseconds(500);
@@ -22,19 +23,23 @@ constexpr auto kAttachLimit = std::chrono::seconds(15);
 constexpr auto kRetryAttach = std::chrono::milliseconds(50);
 constexpr auto kRetryRemoval = std::chrono::seconds(2);
 
-// link is restarting or busy with an older attachment: worth another try. What it says about the guest is final.
+// link is restarting or busy with an older attachment: worth another try. What it says about the guest is
+// final.
 bool is_about_link_itself(const Error& error) {
-  return error.reason.starts_with("rpc.") || error.reason == "link.no_such_sandbox" || error.reason == "link.sandbox_gone";
+  return error.reason.starts_with("rpc.") || error.reason == "link.no_such_sandbox" ||
+         error.reason == "link.sandbox_gone";
 }
 
 std::chrono::milliseconds time_left(std::chrono::steady_clock::time_point deadline) {
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return std::max(left, std::chrono::milliseconds(1));
 }
 
 }  // namespace
 
-SandboxLife::SandboxLife(Environment& environment, SandboxRecord record, vmm::MachineSpec spec, std::chrono::milliseconds limit)
+SandboxLife::SandboxLife(Environment& environment, SandboxRecord record, vmm::MachineSpec spec,
+                         std::chrono::milliseconds limit)
     : environment_(environment),
       record_(std::move(record)),
       spec_(std::move(spec)),
@@ -102,7 +107,9 @@ async::Task<void> SandboxLife::exited() {
 async::Task<Result<void>> SandboxLife::exit_as_error() {
   co_await exited();
   std::string printed = jail_ ? jail_->printed() : std::string();
-  co_return make_error(Code::kInternal, "node.vmm_failed", "the machine ended before its daemon answered" + (printed.empty() ? printed : ": " + printed));
+  co_return make_error(
+      Code::kInternal, "node.vmm_failed",
+      "the machine ended before its daemon answered" + (printed.empty() ? printed : ": " + printed));
 }
 
 // ---- the whole ----
@@ -110,13 +117,15 @@ async::Task<Result<void>> SandboxLife::exit_as_error() {
 async::Task<void> SandboxLife::run() {
   start_outcome_ = co_await until_stopped(found_ ? adopt() : bring_up());
   if (start_outcome_.ok()) {
-    environment_.log.info(found_ ? "sandbox_adopted" : "sandbox_running",
-                          {{"sandbox", record_.sandbox.str()}, {"pid", std::to_string(record_.process->pid)}});
+    environment_.log.info(
+        found_ ? "sandbox_adopted" : "sandbox_running",
+        {{"sandbox", record_.sandbox.str()}, {"pid", std::to_string(record_.process->pid)}});
     set_phase(Phase::kRunning);
     co_await watch_running();
   } else {
-    environment_.log.warning(found_ ? "sandbox_not_adopted" : "sandbox_not_started",
-                             {{"sandbox", record_.sandbox.str()}, {"error", start_outcome_.error().describe()}});
+    environment_.log.warning(
+        found_ ? "sandbox_not_adopted" : "sandbox_not_started",
+        {{"sandbox", record_.sandbox.str()}, {"error", start_outcome_.error().describe()}});
   }
   set_phase(Phase::kStopping);
   co_await end();
@@ -142,7 +151,8 @@ async::Task<Result<void>> SandboxLife::bring_up() {
   SPACE_CO_CHECK_OK(co_await attach_and_wait(deadline));
   SPACE_CRASH_POINT("create.ready");
   record_.state = SandboxRecord::State::kRunning;
-  SPACE_CO_CHECK_OK(co_await environment_.pool.run([this, record = record_] { return save_record(slot_.home, record); }));
+  SPACE_CO_CHECK_OK(
+      co_await environment_.pool.run([this, record = record_] { return save_record(slot_.home, record); }));
   SPACE_CRASH_POINT("create.done");
   co_return Result<void>();
 }
@@ -156,12 +166,14 @@ async::Task<Result<void>> SandboxLife::adopt() {
   }
   SPACE_CO_CHECK_OK(co_await attach_and_wait(std::chrono::steady_clock::now() + limit_));
   record_.state = SandboxRecord::State::kRunning;
-  co_return co_await environment_.pool.run([this, record = record_] { return save_record(slot_.home, record); });
+  co_return co_await environment_.pool.run(
+      [this, record = record_] { return save_record(slot_.home, record); });
 }
 
 async::Task<Result<void>> SandboxLife::attach_once(std::chrono::milliseconds limit) {
   SPACE_CO_TRY(auto sockets, slot::connect_to_slot(slot_));
-  co_return co_await environment_.link.attach(record_.sandbox, record_.generation, std::move(sockets), std::min<std::chrono::milliseconds>(limit, kAttachLimit));
+  co_return co_await environment_.link.attach(record_.sandbox, record_.generation, std::move(sockets),
+                                              std::min<std::chrono::milliseconds>(limit, kAttachLimit));
 }
 
 async::Task<Result<void>> SandboxLife::attach_and_wait(std::chrono::steady_clock::time_point deadline) {
@@ -172,16 +184,19 @@ async::Task<Result<void>> SandboxLife::attach_and_wait(std::chrono::steady_clock
     if (failed.ok()) {
       SPACE_CRASH_POINT("create.attached");
       attached_ = true;
-      auto waiting = co_await (environment_.link.wait_ready(record_.sandbox, time_left(deadline)) || exit_as_error());
+      auto waiting =
+          co_await (environment_.link.wait_ready(record_.sandbox, time_left(deadline)) || exit_as_error());
       if (waiting.index() == 0 && std::get<0>(waiting).ok()) {
         record_.kernel_boot_us = std::get<0>(waiting)->kernel_boot_us;
         co_return Result<void>();
       }
-      failed = waiting.index() == 0 ? Result<void>(std::get<0>(waiting).error()) : std::get<1>(std::move(waiting));
+      failed =
+          waiting.index() == 0 ? Result<void>(std::get<0>(waiting).error()) : std::get<1>(std::move(waiting));
       attached_ = false;
     }
     if (std::chrono::steady_clock::now() + kRetryAttach >= deadline) {
-      co_return make_error(Code::kDeadlineExceeded, "node.create_deadline", "the sandbox was not ready in time: " + failed.error().message);
+      co_return make_error(Code::kDeadlineExceeded, "node.create_deadline",
+                           "the sandbox was not ready in time: " + failed.error().message);
     }
     if (!is_about_link_itself(failed.error())) co_return failed;
     co_await async::sleep_for(kRetryAttach);
@@ -210,7 +225,8 @@ void SandboxLife::on_link_event(const LinkEvent& event) {
     case LinkEventKind::kProtocolError:
     case LinkEventKind::kBlockIoError:
       // The guest is what suffers; its session decides what to do about it.
-      environment_.log.warning("guest_trouble", {{"sandbox", record_.sandbox.str()}, {"detail", event.detail}});
+      environment_.log.warning("guest_trouble",
+                               {{"sandbox", record_.sandbox.str()}, {"detail", event.detail}});
       break;
   }
   changed_.notify_all();
@@ -221,7 +237,8 @@ async::Task<void> SandboxLife::reattach() {
   if (again.ok()) {
     environment_.log.info("sandbox_reattached", {{"sandbox", record_.sandbox.str()}});
   } else {
-    environment_.log.warning("sandbox_not_reattached", {{"sandbox", record_.sandbox.str()}, {"error", again.error().describe()}});
+    environment_.log.warning("sandbox_not_reattached",
+                             {{"sandbox", record_.sandbox.str()}, {"error", again.error().describe()}});
   }
 }
 
@@ -239,8 +256,10 @@ async::Task<void> SandboxLife::explain_exit() {
     ending_ = hint_;
   } else {
     std::string printed = jail_ ? jail_->printed() : std::string();
-    std::string status = exit.known ? "with status " + std::to_string(exit.exit_code) : "with a status that only its parent knew";
-    ending_ = Ending{"node.vmm_exited", "the machine ended " + status + (printed.empty() ? printed : ": " + printed)};
+    std::string status = exit.known ? "with status " + std::to_string(exit.exit_code)
+                                    : "with a status that only its parent knew";
+    ending_ = Ending{"node.vmm_exited",
+                     "the machine ended " + status + (printed.empty() ? printed : ": " + printed)};
   }
 }
 
@@ -260,12 +279,14 @@ async::Task<void> SandboxLife::ask_guest_to_end() {
 async::Task<void> SandboxLife::end() {
   if (stop_requested_ && grace_.count() > 0 && attached_ && pidfd_) co_await ask_guest_to_end();
   record_.state = SandboxRecord::State::kStopping;
-  auto saved = co_await environment_.pool.run([this, record = record_] { return save_record(slot_.home, record); });
+  auto saved =
+      co_await environment_.pool.run([this, record = record_] { return save_record(slot_.home, record); });
   // Without a directory there is nothing to remove; other failures show again below.
   saved.ignore("the removal decides");
   SPACE_CRASH_POINT("destroy.begun");
   // First the machine, which is what costs and what may do harm; then link, which hears of it by itself.
-  auto killed = co_await environment_.pool.run([this] { return kill_machine(environment_, record_.sandbox, pidfd_.get()); });
+  auto killed = co_await environment_.pool.run(
+      [this] { return kill_machine(environment_, record_.sandbox, pidfd_.get()); });
   killed.ignore("the removal tries again until it has worked");
   if (attached_) {
     auto tail = co_await environment_.link.detach(record_.sandbox);
@@ -273,15 +294,18 @@ async::Task<void> SandboxLife::end() {
     attached_ = false;
   }
   co_await remove_everything();
-  environment_.log.info("sandbox_gone", {{"sandbox", record_.sandbox.str()}, {"reason", ending_ ? ending_->reason : std::string("asked")}});
+  environment_.log.info("sandbox_gone", {{"sandbox", record_.sandbox.str()},
+                                         {"reason", ending_ ? ending_->reason : std::string("asked")}});
 }
 
 async::Task<void> SandboxLife::remove_everything() {
   for (;;) {
-    auto removed = co_await environment_.pool.run([this] { return unmake_machine(environment_, record_.sandbox, pidfd_.get()); });
+    auto removed = co_await environment_.pool.run(
+        [this] { return unmake_machine(environment_, record_.sandbox, pidfd_.get()); });
     if (pidfd_) process::reap(pidfd_.get());
     if (removed.ok()) co_return;
-    environment_.log.error("sandbox_not_removed", {{"sandbox", record_.sandbox.str()}, {"error", removed.error().describe()}});
+    environment_.log.error("sandbox_not_removed",
+                           {{"sandbox", record_.sandbox.str()}, {"error", removed.error().describe()}});
     co_await async::sleep_for(kRetryRemoval);
   }
 }

@@ -4,13 +4,13 @@
 //
 //   starting ──▶ running ──▶ stopping ──▶ gone
 //       └───────────────────────▲
-// A new one is brought up step by step; one that an earlier process left is adopted. Whatever goes wrong, whoever asks
-// for its end, and whatever the machine does, the way leads through end(): kill everything, take everything away. That is
-// repeated until it has worked, so `gone` means that nothing is left. If this process dies anywhere, the record tells the
-// next one where to go on.
+// A new one is brought up step by step; one that an earlier process left is adopted. Whatever goes wrong,
+// whoever asks for its end, and whatever the machine does, the way leads through end(): kill everything, take
+// everything away. That is repeated until it has worked, so `gone` means that nothing is left. If this
+// process dies anywhere, the record tells the next one where to go on.
 //
-// Resource type; one loop. Shared by its coroutine, the agent's table and callers that wait for it, which may outlast
-// the table's entry.
+// Resource type; one loop. Shared by its coroutine, the agent's table and callers that wait for it, which may
+// outlast the table's entry.
 
 #include <chrono>
 #include <memory>
@@ -36,7 +36,8 @@ class SandboxLife {
   };
 
   // A new sandbox: nothing of it exists yet.
-  SandboxLife(Environment& environment, SandboxRecord record, vmm::MachineSpec spec, std::chrono::milliseconds limit);
+  SandboxLife(Environment& environment, SandboxRecord record, vmm::MachineSpec spec,
+              std::chrono::milliseconds limit);
   // One whose record was found. Adopted unless its record says stopping.
   SandboxLife(Environment& environment, SandboxRecord record);
   SandboxLife(const SandboxLife&) = delete;
@@ -58,7 +59,9 @@ class SandboxLife {
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] const SandboxRecord& record() const { return record_; }
   [[nodiscard]] SandboxInfo info() const;
-  [[nodiscard]] std::uint64_t memory_bytes() const { return record_.resources.memory_bytes + record_.overhead_bytes; }
+  [[nodiscard]] std::uint64_t memory_bytes() const {
+    return record_.resources.memory_bytes + record_.overhead_bytes;
+  }
   // Why it never ran. Set once it is past starting.
   [[nodiscard]] const Result<void>& start_outcome() const { return start_outcome_; }
   [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }

@@ -17,7 +17,9 @@ using boost::asio::experimental::awaitable_operators::operator&&;
 // A message holds 64 KiB; the newest of a console's output matters most.
 constexpr std::size_t kMaxTailBytes = 56 * 1024;
 
-std::string text(const flatbuffers::String* string) { return string == nullptr ? std::string() : string->str(); }
+std::string text(const flatbuffers::String* string) {
+  return string == nullptr ? std::string() : string->str();
+}
 
 std::vector<std::uint8_t> tail_bytes(const std::string& tail) {
   std::size_t from = tail.size() > kMaxTailBytes ? tail.size() - kMaxTailBytes : 0;
@@ -46,7 +48,8 @@ nodeapi::SandboxInfoT sandbox_message(const SandboxInfo& info) {
   message.backend = info.backend;
   message.acceleration = info.acceleration;
   message.vmm_pid = static_cast<std::uint32_t>(info.vmm_pid);
-  message.started_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(info.started.time_since_epoch()).count());
+  message.started_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(info.started.time_since_epoch()).count());
   message.kernel_boot_us = info.kernel_boot_us;
   message.adopted = info.adopted;
   return message;
@@ -54,7 +57,8 @@ nodeapi::SandboxInfoT sandbox_message(const SandboxInfo& info) {
 
 nodeapi::EventT event_message(const NodeEvent& event) {
   nodeapi::EventT message;
-  message.kind = event.kind == NodeEvent::Kind::kRecovered ? nodeapi::EventKind::Recovered : nodeapi::EventKind::SandboxEnded;
+  message.kind = event.kind == NodeEvent::Kind::kRecovered ? nodeapi::EventKind::Recovered
+                                                           : nodeapi::EventKind::SandboxEnded;
   message.sandbox = event.sandbox.str();
   message.reason = event.reason;
   message.detail = event.detail;
@@ -93,7 +97,9 @@ nodeapi::TemplateT template_message(const TemplateInfo& info) {
 }
 
 bool is_host_name(const std::string& name) {
-  return name.size() <= 63 && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos && !name.starts_with('-');
+  return name.size() <= 63 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos &&
+         !name.starts_with('-');
 }
 
 }  // namespace
@@ -139,10 +145,12 @@ async::Task<Result<void>> Service::create(rpc::Call& call, const nodeapi::Create
   wanted.tenant = request.tenant()->str();
   wanted.generation = request.generation();
   wanted.template_name = request.template_name()->str();
-  wanted.resources = {request.resources()->vcpus(), request.resources()->memory_bytes(), request.resources()->disk_bytes()};
+  wanted.resources = {request.resources()->vcpus(), request.resources()->memory_bytes(),
+                      request.resources()->disk_bytes()};
   wanted.hostname = text(request.hostname());
   // It becomes a word of the guest's kernel command line.
-  if (!is_host_name(wanted.hostname)) co_return field_error("hostname", "node.bad_hostname", "a host name has at most 63 of a-z, 0-9 and -");
+  if (!is_host_name(wanted.hostname))
+    co_return field_error("hostname", "node.bad_hostname", "a host name has at most 63 of a-z, 0-9 and -");
   wanted.limit = std::chrono::milliseconds(request.deadline_ms());
   if (wanted.limit < std::chrono::milliseconds(1) || wanted.limit > kLongestCreateLimit) {
     co_return field_error("deadline_ms", "node.bad_deadline", "the deadline must be 1 ms to 10 minutes");
@@ -153,7 +161,8 @@ async::Task<Result<void>> Service::create(rpc::Call& call, const nodeapi::Create
 
 async::Task<Result<void>> Service::destroy(rpc::Call& call, const nodeapi::DestroySandbox& request) {
   SPACE_CO_TRY(SandboxId sandbox, SandboxId::parse(request.sandbox()->string_view()));
-  SPACE_CO_TRY(auto destroyed, co_await actions_.destroy(sandbox, std::chrono::milliseconds(request.grace_ms())));
+  SPACE_CO_TRY(auto destroyed,
+               co_await actions_.destroy(sandbox, std::chrono::milliseconds(request.grace_ms())));
   nodeapi::DestroyedT message;
   message.existed = destroyed.existed;
   message.console_tail = tail_bytes(destroyed.console_tail);
@@ -161,7 +170,8 @@ async::Task<Result<void>> Service::destroy(rpc::Call& call, const nodeapi::Destr
 }
 
 async::Task<Result<void>> Service::list(rpc::Call& call) {
-  for (const auto& info : actions_.list()) SPACE_CO_CHECK_OK(co_await call.send_message(reply(sandbox_message(info))));
+  for (const auto& info : actions_.list())
+    SPACE_CO_CHECK_OK(co_await call.send_message(reply(sandbox_message(info))));
   co_return Result<void>();
 }
 

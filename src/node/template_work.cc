@@ -47,12 +47,14 @@ Line line_of(std::string_view text) {
     const auto* elapsed = object->if_contains("elapsed_ms");
     boost::system::error_code no_number;
     auto ms = elapsed == nullptr ? 0 : elapsed->to_number<std::int64_t>(no_number);
-    line.progress = BuildProgress{string_at(*object, "progress"), std::chrono::milliseconds(no_number ? 0 : ms)};
+    line.progress =
+        BuildProgress{string_at(*object, "progress"), std::chrono::milliseconds(no_number ? 0 : ms)};
   }
   const auto* error = object->if_contains("error");
   if (error != nullptr && error->is_object()) {
     const auto& fields = error->get_object();
-    line.error = Error{code_from_string(string_at(fields, "code")), string_at(fields, "reason"), string_at(fields, "message"), string_at(fields, "field")};
+    line.error = Error{code_from_string(string_at(fields, "code")), string_at(fields, "reason"),
+                       string_at(fields, "message"), string_at(fields, "field")};
   }
   return line;
 }
@@ -70,8 +72,14 @@ struct TemplateWork::Build {
   async::Event changed;
 };
 
-TemplateWork::TemplateWork(const async::Executor& executor, async::BlockingPool& pool, const obs::Log& log, tmpl::TemplateStore& store, BuildSettings settings)
-    : executor_(executor), pool_(pool), log_(log), store_(store), settings_(std::move(settings)), scope_(executor) {}
+TemplateWork::TemplateWork(const async::Executor& executor, async::BlockingPool& pool, const obs::Log& log,
+                           tmpl::TemplateStore& store, BuildSettings settings)
+    : executor_(executor),
+      pool_(pool),
+      log_(log),
+      store_(store),
+      settings_(std::move(settings)),
+      scope_(executor) {}
 TemplateWork::~TemplateWork() = default;
 
 TemplateInfo TemplateWork::info_of(const tmpl::StoreEntry& entry) const {
@@ -91,13 +99,15 @@ TemplateInfo TemplateWork::info_of(const tmpl::StoreEntry& entry) const {
     info.stored_bytes = entry.manifest->stored_bytes;
     info.digest = entry.manifest->disk_sha256;
     info.built_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(entry.manifest->built.time_since_epoch()).count());
+        std::chrono::duration_cast<std::chrono::milliseconds>(entry.manifest->built.time_since_epoch())
+            .count());
   }
   info.state = entry.state == tmpl::StoreEntry::State::kReady    ? TemplateInfo::State::kReady
                : entry.state == tmpl::StoreEntry::State::kRecipe ? TemplateInfo::State::kRecipe
                                                                  : TemplateInfo::State::kFailed;
   if (entry.problem) info.reason = entry.problem->message;
-  if (auto failed = failed_.find(entry.name); failed != failed_.end() && info.state != TemplateInfo::State::kReady) {
+  if (auto failed = failed_.find(entry.name);
+      failed != failed_.end() && info.state != TemplateInfo::State::kReady) {
     info.state = TemplateInfo::State::kFailed;
     info.reason = failed->second;
   }
@@ -112,14 +122,19 @@ async::Task<Result<std::vector<TemplateInfo>>> TemplateWork::list() {
   co_return infos;
 }
 
-async::Task<Result<TemplateInfo>> TemplateWork::build(std::string name, std::function<void(BuildProgress)> progress) {
+async::Task<Result<TemplateInfo>> TemplateWork::build(std::string name,
+                                                      std::function<void(BuildProgress)> progress) {
   SPACE_CO_TRY(tmpl::StoreEntry entry, co_await pool_.run([this, name] { return store_.find(name); }));
   std::shared_ptr<Build> build;
   if (auto running = running_.find(name); running != running_.end()) {
     build = running->second;
   } else {
-    if (entry.recipe_path.empty()) co_return make_error(Code::kFailedPrecondition, "template.no_recipe", "template " + name + " has no recipe to be built from");
-    if (!entry.recipe) co_return entry.problem.value_or(make_error(Code::kInvalidArgument, "template.malformed_recipe", "the recipe can't be read"));
+    if (entry.recipe_path.empty())
+      co_return make_error(Code::kFailedPrecondition, "template.no_recipe",
+                           "template " + name + " has no recipe to be built from");
+    if (!entry.recipe)
+      co_return entry.problem.value_or(
+          make_error(Code::kInvalidArgument, "template.malformed_recipe", "the recipe can't be read"));
     build = std::make_shared<Build>(executor_);
     build->name = name;
     build->entry = std::move(entry);
@@ -147,14 +162,18 @@ async::Task<void> TemplateWork::run(std::shared_ptr<Build> build) {
     log_.info("template_built", {{"template", build->name}});
   } else {
     failed_[build->name] = build->outcome.error().message;
-    log_.warning("template_not_built", {{"template", build->name}, {"error", build->outcome.error().describe()}});
+    log_.warning("template_not_built",
+                 {{"template", build->name}, {"error", build->outcome.error().describe()}});
   }
   build->changed.notify_all();
 }
 
 async::Task<Result<void>> TemplateWork::follow(Build& build) {
-  std::vector<std::string> argv = {settings_.self, "build-template", "--recipe", build.entry.recipe_path, "--out", store_.build_dir(build.name),
-                                   "--cache", settings_.cache_dir, "--json", "--die-with-parent"};
+  std::vector<std::string> argv = {settings_.self, "build-template",
+                                   "--recipe",     build.entry.recipe_path,
+                                   "--out",        store_.build_dir(build.name),
+                                   "--cache",      settings_.cache_dir,
+                                   "--json",       "--die-with-parent"};
   if (!settings_.spaced.empty()) argv.insert(argv.end(), {"--spaced", settings_.spaced});
   if (!settings_.mkinitramfs.empty()) argv.insert(argv.end(), {"--mkinitramfs", settings_.mkinitramfs});
   // Killed when this object goes, also by cancellation: the builder's tools die with it.
@@ -165,7 +184,8 @@ async::Task<Result<void>> TemplateWork::follow(Build& build) {
   char buffer[4096];
   for (;;) {
     boost::system::error_code failed;
-    std::size_t got = co_await output.async_read_some(asio::buffer(buffer), asio::redirect_error(asio::use_awaitable, failed));
+    std::size_t got = co_await output.async_read_some(asio::buffer(buffer),
+                                                      asio::redirect_error(asio::use_awaitable, failed));
     if (failed) break;
     pending.append(buffer, got);
     for (std::size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1)) {
@@ -188,11 +208,15 @@ async::Task<Result<void>> TemplateWork::follow(Build& build) {
 }
 
 async::Task<Result<void>> TemplateWork::remove(std::string name) {
-  if (running_.contains(name)) co_return make_error(Code::kFailedPrecondition, "node.template_building", "template " + name + " is being built");
+  if (running_.contains(name))
+    co_return make_error(Code::kFailedPrecondition, "node.template_building",
+                         "template " + name + " is being built");
   failed_.erase(name);
   co_return co_await pool_.run([this, name] { return store_.remove(name); });
 }
 
-async::Task<void> TemplateWork::stop() { co_await scope_.stop(); }
+async::Task<void> TemplateWork::stop() {
+  co_await scope_.stop();
+}
 
 }  // namespace space::node

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Building templates from the agent: each build is a process of its own, `space-node build-template`, followed line by
-// line. One build of a name at a time; who asks for a second one follows the first. Resource type; one loop.
+// Building templates from the agent: each build is a process of its own, `space-node build-template`,
+// followed line by line. One build of a name at a time; who asks for a second one follows the first. Resource
+// type; one loop.
 
 #include <functional>
 #include <map>
@@ -26,7 +27,8 @@ struct BuildSettings {
 
 class TemplateWork {
  public:
-  TemplateWork(const async::Executor& executor, async::BlockingPool& pool, const obs::Log& log, tmpl::TemplateStore& store, BuildSettings settings);
+  TemplateWork(const async::Executor& executor, async::BlockingPool& pool, const obs::Log& log,
+               tmpl::TemplateStore& store, BuildSettings settings);
   ~TemplateWork();
 
   async::Task<Result<std::vector<TemplateInfo>>> list();

@@ -20,7 +20,8 @@ Child::~Child() {
 
 Result<Exit> Child::wait(std::chrono::milliseconds limit) {
   if (!wait_for_exit(pidfd_.get(), std::chrono::steady_clock::now() + limit)) {
-    return make_error(Code::kDeadlineExceeded, "node.program_timeout", "a helper program did not end in time");
+    return make_error(Code::kDeadlineExceeded, "node.program_timeout",
+                      "a helper program did not end in time");
   }
   Exit exit = reap(pidfd_.get());
   pidfd_.reset();

@@ -17,7 +17,8 @@ namespace space::node::process {
 Result<std::uint64_t> parse_start_ticks(const std::string& stat) {
   // "pid (name) state ppid ...": the name may hold spaces and brackets, so count from the last one.
   auto close = stat.rfind(')');
-  if (close == std::string::npos) return make_error(Code::kInternal, "node.process", "unexpected form of /proc/PID/stat");
+  if (close == std::string::npos)
+    return make_error(Code::kInternal, "node.process", "unexpected form of /proc/PID/stat");
   std::string_view rest = std::string_view(stat).substr(close + 1);
   constexpr int kFieldAfterName = 3;
   constexpr int kStartTime = 22;
@@ -44,7 +45,8 @@ Result<std::string> boot_id() {
 
 Result<Identity> identify(pid_t pid) {
   auto stat = os::read_file("/proc/" + std::to_string(pid) + "/stat");
-  if (!stat.ok()) return make_error(Code::kNotFound, "node.process_gone", "process " + std::to_string(pid) + " has ended");
+  if (!stat.ok())
+    return make_error(Code::kNotFound, "node.process_gone", "process " + std::to_string(pid) + " has ended");
   Identity identity;
   identity.pid = pid;
   SPACE_TRY(identity.start_ticks, parse_start_ticks(*stat));
@@ -55,7 +57,8 @@ Result<Identity> identify(pid_t pid) {
 Result<os::Fd> open_pid(pid_t pid) {
   os::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) {
-    return errno_error(errno, errno == ESRCH ? "node.process_gone" : "node.process", "open process " + std::to_string(pid));
+    return errno_error(errno, errno == ESRCH ? "node.process_gone" : "node.process",
+                       "open process " + std::to_string(pid));
   }
   return pidfd;
 }
@@ -65,14 +68,16 @@ Result<os::Fd> open_process(const Identity& identity) {
   // The descriptor pins the pid; only now does comparing prove something.
   SPACE_TRY(Identity present, identify(identity.pid));
   if (present != identity || wait_for_exit(pidfd.get(), std::chrono::steady_clock::now())) {
-    return make_error(Code::kNotFound, "node.process_gone", "process " + std::to_string(identity.pid) + " has ended");
+    return make_error(Code::kNotFound, "node.process_gone",
+                      "process " + std::to_string(identity.pid) + " has ended");
   }
   return pidfd;
 }
 
 bool wait_for_exit(int pidfd, std::chrono::steady_clock::time_point deadline) {
   for (;;) {
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd waiter{pidfd, POLLIN, 0};
     int ready = ::poll(&waiter, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
@@ -80,12 +85,15 @@ bool wait_for_exit(int pidfd, std::chrono::steady_clock::time_point deadline) {
   }
 }
 
-void send_signal(int pidfd, int signal) { ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0); }
+void send_signal(int pidfd, int signal) {
+  ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
+}
 
 Exit reap(int pidfd) {
   siginfo_t info{};
   Exit exit;
-  if (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) return exit;
+  if (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0)
+    return exit;
   exit.known = true;
   if (info.si_code == CLD_EXITED) {
     exit.exit_code = info.si_status;

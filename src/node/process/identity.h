@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which process is meant, across restarts of this one: a pid alone may have been given to another process since.
-// Errors: node.process_gone, node.process.
+// Which process is meant, across restarts of this one: a pid alone may have been given to another process
+// since. Errors: node.process_gone, node.process.
 
 #include <sys/types.h>
 
@@ -31,7 +31,8 @@ Result<Identity> identify(pid_t pid);
 
 // A pidfd (readable when the process has ended). Errors: node.process_gone.
 Result<os::Fd> open_pid(pid_t pid);
-// A pidfd that certainly means this process. Errors: node.process_gone when it has ended or never was on this boot.
+// A pidfd that certainly means this process. Errors: node.process_gone when it has ended or never was on this
+// boot.
 Result<os::Fd> open_process(const Identity& identity);
 
 // Blocking; false when `deadline` came first.

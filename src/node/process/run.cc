@@ -67,7 +67,8 @@ Result<Finished> run(const Run& what) {
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!in_time) {
-    return make_error(Code::kDeadlineExceeded, "node.program_timeout", what.argv[0] + " did not end in time and was killed");
+    return make_error(Code::kDeadlineExceeded, "node.program_timeout",
+                      what.argv[0] + " did not end in time and was killed");
   }
   finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return finished;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs a helper program (ld.so, nft, qemu --version) to its end, without a shell, and keeps what it printed.
-// Blocking: call from the blocking pool or from a one-shot command. Operator-only: neither program nor arguments
-// come from a tenant or a guest. Errors: node.program_missing, node.program_timeout, node.program.
+// Blocking: call from the blocking pool or from a one-shot command. Operator-only: neither program nor
+// arguments come from a tenant or a guest. Errors: node.program_missing, node.program_timeout, node.program.
 
 #include <chrono>
 #include <string>

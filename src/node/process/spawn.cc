@@ -45,12 +45,14 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, const Streams& st
   if (streams.error >= 0) ::posix_spawn_file_actions_adddup2(&actions.raw, streams.error, 2);
   Attributes attributes;
   std::vector<char*> argv;
-  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));  // SAFETY: exec only reads
+  for (const auto& argument : arguments)
+    argv.push_back(const_cast<char*>(argument.c_str()));  // SAFETY: exec only reads
   argv.push_back(nullptr);
   pid_t pid = 0;
   int failed = ::posix_spawnp(&pid, argv[0], &actions.raw, &attributes.raw, argv.data(), environ);
   if (failed != 0) {
-    return errno_error(failed, failed == ENOENT ? "node.program_missing" : "node.program", "cannot run " + arguments[0]);
+    return errno_error(failed, failed == ENOENT ? "node.program_missing" : "node.program",
+                       "cannot run " + arguments[0]);
   }
   return pid;
 }

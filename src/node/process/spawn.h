@@ -17,8 +17,8 @@ struct Streams {
   int error = -1;  // -1: as here
 };
 
-// Everything else that isn't close-on-exec is inherited: our descriptors all are. Errors: node.program_missing,
-// node.program.
+// Everything else that isn't close-on-exec is inherited: our descriptors all are. Errors:
+// node.program_missing, node.program.
 Result<pid_t> spawn(const std::vector<std::string>& argv, const Streams& streams);
 
 }  // namespace space::node::process

@@ -16,7 +16,8 @@ Result<std::unique_ptr<Cgroups>> Cgroups::open(const CgroupLayout& layout, const
       break;
   }
   return make_error(Code::kFailedPrecondition, "node.no_cgroups",
-                    "no usable control groups: mount cgroup v2 with memory, cpu and pids, or these three as v1 hierarchies");
+                    "no usable control groups: mount cgroup v2 with memory, cpu and pids, or these three as "
+                    "v1 hierarchies");
 }
 
 }  // namespace space::node::slot

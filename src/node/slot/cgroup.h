@@ -2,9 +2,10 @@
 #pragma once
 // Control groups of a node's sandboxes: limits, and the certainty that nothing of a sandbox runs any more.
 //
-// A sandbox's groups are `space-<node>/<sandbox>` in each hierarchy that is used: memory, cpu, pids and, where there is
-// one, freezer on v1 machines; the one hierarchy on v2. A VMM is put in before it executes anything of its own, so every
-// process of the sandbox is in them. Blocking but fast (a few writes). Errors: node.cgroup with the code of the errno.
+// A sandbox's groups are `space-<node>/<sandbox>` in each hierarchy that is used: memory, cpu, pids and,
+// where there is one, freezer on v1 machines; the one hierarchy on v2. A VMM is put in before it executes
+// anything of its own, so every process of the sandbox is in them. Blocking but fast (a few writes). Errors:
+// node.cgroup with the code of the errno.
 
 #include <sys/types.h>
 
@@ -29,7 +30,8 @@ struct CgroupLimits {
 // Resource type; any thread. `node` is the node's id.
 class Cgroups {
  public:
-  // Makes the node's own group. Errors: failed_precondition node.no_cgroups when the machine has neither form.
+  // Makes the node's own group. Errors: failed_precondition node.no_cgroups when the machine has neither
+  // form.
   static Result<std::unique_ptr<Cgroups>> open(const CgroupLayout& layout, const std::string& node);
   virtual ~Cgroups() = default;
   Cgroups(const Cgroups&) = delete;

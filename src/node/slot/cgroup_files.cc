@@ -96,19 +96,22 @@ Result<std::vector<std::string>> groups_in(const std::string& path) {
   }
   for (auto& name : *names) {
     struct stat info{};
-    if (::lstat((path + "/" + name).c_str(), &info) == 0 && S_ISDIR(info.st_mode)) groups.push_back(std::move(name));
+    if (::lstat((path + "/" + name).c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+      groups.push_back(std::move(name));
   }
   return groups;
 }
 
-Result<void> until_empty(const std::string& group, std::chrono::milliseconds limit, const std::function<void()>& kill) {
+Result<void> until_empty(const std::string& group, std::chrono::milliseconds limit,
+                         const std::function<void()>& kill) {
   auto deadline = std::chrono::steady_clock::now() + limit;
   for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
     SPACE_TRY(auto left, processes(group));
     if (left.empty()) return {};
     if (std::chrono::steady_clock::now() >= deadline) {
-      return make_error(Code::kDeadlineExceeded, "node.cgroup_busy",
-                        std::to_string(left.size()) + " processes in " + group + " did not end after SIGKILL");
+      return make_error(
+          Code::kDeadlineExceeded, "node.cgroup_busy",
+          std::to_string(left.size()) + " processes in " + group + " did not end after SIGKILL");
     }
     kill();
     std::this_thread::sleep_for(pause);

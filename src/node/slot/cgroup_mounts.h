@@ -19,8 +19,8 @@ struct CgroupMounts {
 // From the text of /proc/self/mountinfo. The first mount of a hierarchy counts.
 CgroupMounts parse_cgroup_mounts(std::string_view mountinfo);
 
-// Which of the two carries the limits: v2 when it has the controllers memory, cpu and pids (hybrid machines mount a v2
-// hierarchy without any), v1 when those three are there, else neither.
+// Which of the two carries the limits: v2 when it has the controllers memory, cpu and pids (hybrid machines
+// mount a v2 hierarchy without any), v1 when those three are there, else neither.
 enum class CgroupKind : std::uint8_t { kNone, kV1, kV2 };
 CgroupKind usable_kind(const CgroupMounts& mounts, std::string_view v2_controllers);
 

@@ -37,15 +37,18 @@ class CgroupsV1 final : public Cgroups {
     SPACE_CHECK_OK(write_value(memory + "/memory.limit_in_bytes", std::to_string(limits.memory_bytes)));
     // Swap accounting is off on many machines; then the file isn't there.
     if (os::exists(memory + "/memory.memsw.limit_in_bytes")) {
-      SPACE_CHECK_OK(write_value(memory + "/memory.memsw.limit_in_bytes", std::to_string(limits.memory_bytes)));
+      SPACE_CHECK_OK(
+          write_value(memory + "/memory.memsw.limit_in_bytes", std::to_string(limits.memory_bytes)));
     }
     SPACE_CHECK_OK(write_value(pids_ + "/" + sandbox.str() + "/pids.max", std::to_string(limits.pids)));
     std::string cpu = cpu_ + "/" + sandbox.str();
-    SPACE_CHECK_OK(write_value(cpu + "/cpu.shares", std::to_string(std::uint64_t{1024} * limits.cpu_percent / 100)));
+    SPACE_CHECK_OK(
+        write_value(cpu + "/cpu.shares", std::to_string(std::uint64_t{1024} * limits.cpu_percent / 100)));
     // Kernels without CFS bandwidth have no quota; shares still hold.
     if (os::exists(cpu + "/cpu.cfs_quota_us")) {
       SPACE_CHECK_OK(write_value(cpu + "/cpu.cfs_period_us", std::to_string(kPeriodUs)));
-      SPACE_CHECK_OK(write_value(cpu + "/cpu.cfs_quota_us", std::to_string(kPeriodUs * limits.cpu_percent / 100)));
+      SPACE_CHECK_OK(
+          write_value(cpu + "/cpu.cfs_quota_us", std::to_string(kPeriodUs * limits.cpu_percent / 100)));
     }
     return {};
   }

@@ -13,7 +13,8 @@ constexpr const char* kControllers = "+memory +cpu +pids";
 
 class CgroupsV2 final : public Cgroups {
  public:
-  CgroupsV2(const CgroupMounts& mounts, const std::string& node) : root_(mounts.v2), parent_(mounts.v2 + "/" + node) {}
+  CgroupsV2(const CgroupMounts& mounts, const std::string& node)
+      : root_(mounts.v2), parent_(mounts.v2 + "/" + node) {}
 
   Result<void> prepare() {
     SPACE_CHECK_OK(write_value(root_ + "/cgroup.subtree_control", kControllers));
@@ -27,11 +28,12 @@ class CgroupsV2 final : public Cgroups {
     SPACE_CHECK_OK(write_value(group + "/memory.max", std::to_string(limits.memory_bytes)));
     if (os::exists(group + "/memory.swap.max")) SPACE_CHECK_OK(write_value(group + "/memory.swap.max", "0"));
     // The kernel's out-of-memory killer takes the whole sandbox or nothing.
-    if (os::exists(group + "/memory.oom.group")) SPACE_CHECK_OK(write_value(group + "/memory.oom.group", "1"));
+    if (os::exists(group + "/memory.oom.group"))
+      SPACE_CHECK_OK(write_value(group + "/memory.oom.group", "1"));
     SPACE_CHECK_OK(write_value(group + "/pids.max", std::to_string(limits.pids)));
     SPACE_CHECK_OK(write_value(group + "/cpu.weight", std::to_string(weight(limits.cpu_percent))));
-    return write_value(group + "/cpu.max",
-                       std::to_string(kPeriodUs * limits.cpu_percent / 100) + " " + std::to_string(kPeriodUs));
+    return write_value(group + "/cpu.max", std::to_string(kPeriodUs * limits.cpu_percent / 100) + " " +
+                                               std::to_string(kPeriodUs));
   }
 
   Result<void> add(const SandboxId& sandbox, pid_t pid) override {
@@ -72,7 +74,9 @@ class CgroupsV2 final : public Cgroups {
  private:
   [[nodiscard]] std::string path_of(const SandboxId& sandbox) const { return parent_ + "/" + sandbox.str(); }
   // 100 is the kernel's default for a group; 1..10000.
-  static std::uint64_t weight(std::uint32_t cpu_percent) { return std::min<std::uint64_t>(std::max<std::uint64_t>(cpu_percent, 1), 10'000); }
+  static std::uint64_t weight(std::uint32_t cpu_percent) {
+    return std::min<std::uint64_t>(std::max<std::uint64_t>(cpu_percent, 1), 10'000);
+  }
 
   std::string root_;
   std::string parent_;

@@ -28,7 +28,9 @@ namespace confine = os::confine;
 
 constexpr std::size_t kMaxPlanBytes = 1u << 20;
 
-Error jail_error(const char* what) { return errno_error(errno, "node.jail", what); }
+Error jail_error(const char* what) {
+  return errno_error(errno, "node.jail", what);
+}
 
 // While CAP_SETPCAP is still there; the user is changed afterwards, which empties the other sets.
 Result<void> empty_bounding_set() {
@@ -40,12 +42,14 @@ Result<void> empty_bounding_set() {
 
 Result<void> limit(const JailPlan& plan) {
   std::vector<confine::ResourceLimit> limits;
-  for (const auto& entry : plan.limits) limits.push_back({entry.resource, entry.value, "the plan of the backend"});
+  for (const auto& entry : plan.limits)
+    limits.push_back({entry.resource, entry.value, "the plan of the backend"});
   return confine::limit_resources(limits);
 }
 
 Result<void> confine_vmm(const JailPlan& plan) {
-  // The policy is compiled before the user changes: it needs memory and a memfd, nothing that is taken away later.
+  // The policy is compiled before the user changes: it needs memory and a memfd, nothing that is taken away
+  // later.
   SPACE_TRY(auto policy, policy_for(plan.syscalls));
   SPACE_CHECK_OK(empty_bounding_set());
   SPACE_CHECK_OK(confine::become_user({plan.uid, plan.gid, {}}));
@@ -58,10 +62,12 @@ Result<void> confine_vmm(const JailPlan& plan) {
 
 Result<void> execute(const JailPlan& plan) {
   std::vector<char*> argv;
-  for (const auto& argument : plan.argv) argv.push_back(const_cast<char*>(argument.c_str()));  // SAFETY: exec only reads
+  for (const auto& argument : plan.argv)
+    argv.push_back(const_cast<char*>(argument.c_str()));  // SAFETY: exec only reads
   argv.push_back(nullptr);
   std::vector<char*> environment;
-  for (const auto& variable : plan.environment) environment.push_back(const_cast<char*>(variable.c_str()));  // SAFETY: as above
+  for (const auto& variable : plan.environment)
+    environment.push_back(const_cast<char*>(variable.c_str()));  // SAFETY: as above
   environment.push_back(nullptr);
   ::execve(argv[0], argv.data(), environment.data());
   return errno_error(errno, "node.jail", "execute " + plan.argv[0]);
@@ -72,7 +78,8 @@ Result<void> enter_jail(const JailPlan& plan) {
   if (::sethostname(plan.hostname.data(), plan.hostname.size()) != 0) return jail_error("name the host");
   if (::setsid() < 0 && errno != EPERM) return jail_error("start a session");
   ::umask(0077);
-  // Huge pages would inflate what a snapshot has to copy, and discarded ones are not always reported as written.
+  // Huge pages would inflate what a snapshot has to copy, and discarded ones are not always reported as
+  // written.
   if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return jail_error("turn huge pages off");
   SPACE_CHECK_OK(limit(plan));
   std::vector<int> keep(kFirstInheritedFd + kMaxInheritedFds);
@@ -85,7 +92,8 @@ Result<void> enter_jail(const JailPlan& plan) {
 }
 
 Result<JailPlan> read_plan() {
-  SPACE_TRY(std::string text, os::read_file("/proc/self/fd/" + std::to_string(internal::kPlanFd), kMaxPlanBytes));
+  SPACE_TRY(std::string text,
+            os::read_file("/proc/self/fd/" + std::to_string(internal::kPlanFd), kMaxPlanBytes));
   return parse_jail_plan(text);
 }
 

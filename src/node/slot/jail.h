@@ -2,9 +2,9 @@
 #pragma once
 // The jail mode of space-node: `space-node jail`, started by start_jail() only, in namespaces of its own.
 //
-// Waits for the word on the control descriptor, gives up everything that the plan does not grant, and executes the
-// VMM. Order matters: mounts, /dev, pivot_root, limits, descriptors, bounding set, user, capabilities, system calls, and
-// then nothing but execve. Does not return on success.
+// Waits for the word on the control descriptor, gives up everything that the plan does not grant, and
+// executes the VMM. Order matters: mounts, /dev, pivot_root, limits, descriptors, bounding set, user,
+// capabilities, system calls, and then nothing but execve. Does not return on success.
 
 namespace space::node::slot {
 

@@ -23,8 +23,8 @@ struct Device {
 };
 constexpr Device kDevices[] = {{"null", 1, 3}, {"zero", 1, 5}, {"urandom", 1, 9}, {"kvm", 10, 232}};
 
-Result<void> do_mount(const std::string& source, const std::string& target, const char* type, unsigned long flags,
-                      const std::string& data = {}) {
+Result<void> do_mount(const std::string& source, const std::string& target, const char* type,
+                      unsigned long flags, const std::string& data = {}) {
   if (::mount(source.c_str(), target.c_str(), type, flags, data.empty() ? nullptr : data.c_str()) != 0) {
     return errno_error(errno, kReason, "mount " + source + " on " + target);
   }
@@ -37,7 +37,8 @@ Result<void> bind(const std::string& source, const std::string& target, unsigned
   return do_mount("none", target, nullptr, MS_BIND | MS_REMOUNT | flags);
 }
 
-// A /dev with the named devices and nothing else. They are made, not bound: the host's own may not be open to this user.
+// A /dev with the named devices and nothing else. They are made, not bound: the host's own may not be open to
+// this user.
 Result<void> make_devices(const std::string& dev, const std::vector<std::string>& names) {
   SPACE_CHECK_OK(do_mount("dev", dev, "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,nr_inodes=16,mode=0755"));
   for (const auto& name : names) {
@@ -47,7 +48,8 @@ Result<void> make_devices(const std::string& dev, const std::vector<std::string>
     }
     if (known == nullptr) return make_error(Code::kInternal, kReason, "no device is called " + name);
     std::string path = dev + "/" + name;
-    if (::mknod(path.c_str(), S_IFCHR | 0666, makedev(known->major, known->minor)) != 0 || ::chmod(path.c_str(), 0666) != 0) {
+    if (::mknod(path.c_str(), S_IFCHR | 0666, makedev(known->major, known->minor)) != 0 ||
+        ::chmod(path.c_str(), 0666) != 0) {
       return errno_error(errno, kReason, "make " + path);
     }
   }
@@ -65,7 +67,8 @@ Result<void> enter(const std::string& root) {
 
 // The host's root below a layer that takes every write and vanishes with the slot.
 Result<std::string> disposable_root(const std::string& scratch) {
-  for (const char* name : {"/upper", "/work", "/root"}) SPACE_CHECK_OK(os::make_directory(scratch + name, 0755));
+  for (const char* name : {"/upper", "/work", "/root"})
+    SPACE_CHECK_OK(os::make_directory(scratch + name, 0755));
   std::string root = scratch + "/root";
   SPACE_CHECK_OK(do_mount("overlay", root, "overlay", 0,
                           "lowerdir=/,upperdir=" + scratch + "/upper,workdir=" + scratch + "/work"));

@@ -19,7 +19,9 @@ std::vector<std::string> strings(const json::value& value) {
   return out;
 }
 
-std::string text_of(const json::value& value) { return std::string(value.as_string()); }
+std::string text_of(const json::value& value) {
+  return std::string(value.as_string());
+}
 
 // Throws what Boost.JSON throws for another shape.
 JailPlan plan_of(const json::object& object) {
@@ -29,8 +31,9 @@ JailPlan plan_of(const json::object& object) {
   plan.scratch = text_of(object.at("scratch"));
   for (const auto& item : object.at("binds").as_array()) {
     const auto& bind = item.as_object();
-    plan.binds.push_back({text_of(bind.at("source")), text_of(bind.at("target")),
-                          bind.at("writable").as_bool() ? Bind::Access::kReadWrite : Bind::Access::kReadOnly});
+    plan.binds.push_back(
+        {text_of(bind.at("source")), text_of(bind.at("target")),
+         bind.at("writable").as_bool() ? Bind::Access::kReadWrite : Bind::Access::kReadOnly});
   }
   plan.devices = strings(object.at("devices"));
   plan.uid = object.at("uid").to_number<uid_t>();
@@ -38,7 +41,8 @@ JailPlan plan_of(const json::object& object) {
   plan.hostname = text_of(object.at("hostname"));
   for (const auto& item : object.at("limits").as_array()) {
     const auto& limit = item.as_object();
-    plan.limits.push_back({limit.at("resource").to_number<int>(), limit.at("value").to_number<std::uint64_t>()});
+    plan.limits.push_back(
+        {limit.at("resource").to_number<int>(), limit.at("value").to_number<std::uint64_t>()});
   }
   plan.syscalls = static_cast<SyscallProfile>(object.at("syscalls").to_number<std::uint8_t>());
   plan.argv = strings(object.at("argv"));
@@ -51,10 +55,13 @@ JailPlan plan_of(const json::object& object) {
 std::string to_json(const JailPlan& plan) {
   json::array binds;
   for (const auto& bind : plan.binds) {
-    binds.push_back({{"source", bind.source}, {"target", bind.target}, {"writable", bind.access == Bind::Access::kReadWrite}});
+    binds.push_back({{"source", bind.source},
+                     {"target", bind.target},
+                     {"writable", bind.access == Bind::Access::kReadWrite}});
   }
   json::array limits;
-  for (const auto& limit : plan.limits) limits.push_back({{"resource", limit.resource}, {"value", limit.value}});
+  for (const auto& limit : plan.limits)
+    limits.push_back({{"resource", limit.resource}, {"value", limit.value}});
   return json::serialize(json::object{
       {"root_kind", static_cast<std::uint8_t>(plan.root_kind)},
       {"root", plan.root},

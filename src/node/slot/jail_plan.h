@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Everything `space-node jail` needs to know to turn itself into a confined VMM. Made by a backend, carried as JSON over
-// a descriptor from node to the jail process: both are this program, so it is believed. Value type.
+// Everything `space-node jail` needs to know to turn itself into a confined VMM. Made by a backend, carried
+// as JSON over a descriptor from node to the jail process: both are this program, so it is believed. Value
+// type.
 
 #include <sys/types.h>
 
@@ -14,8 +15,8 @@
 
 namespace space::node::slot {
 
-// A single file or directory of the host that appears in the jail. `target` is absolute in the jail and exists in its
-// root. Never with set-user-id, devices or executables.
+// A single file or directory of the host that appears in the jail. `target` is absolute in the jail and
+// exists in its root. Never with set-user-id, devices or executables.
 struct Bind {
   enum class Access : std::uint8_t { kReadOnly, kReadWrite };
   std::string source;
@@ -33,7 +34,8 @@ struct Limit {
 // What becomes "/".
 enum class RootKind : std::uint8_t {
   kReadOnly,    // `root`, read-only
-  kDisposable,  // the host's own root under an overlay that lies in `scratch`: isolation for tests, not security
+  kDisposable,  // the host's own root under an overlay that lies in `scratch`: isolation for tests, not
+                // security
 };
 
 // Which seccomp filter (syscalls.h) is put on before execve.

@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::size_t kMaxPrinted = 4096;
 
-// Descriptors in their places for the program. Only system calls: this runs in a clone of a process with threads.
+// Descriptors in their places for the program. Only system calls: this runs in a clone of a process with
+// threads.
 [[noreturn]] void become_program(int program, const int* sources, std::size_t count) {
   // First out of the way of the places, then into them.
   constexpr int kAbove = 64;
@@ -56,8 +57,10 @@ Result<os::Fd> plan_file(const JailPlan& plan) {
 
 }  // namespace
 
-Result<JailProcess> start_jail(const std::string& program, const JailPlan& plan, const std::vector<int>& inherited) {
-  if (inherited.size() > kMaxInheritedFds) return make_error(Code::kInternal, "node.jail", "too many descriptors to inherit");
+Result<JailProcess> start_jail(const std::string& program, const JailPlan& plan,
+                               const std::vector<int>& inherited) {
+  if (inherited.size() > kMaxInheritedFds)
+    return make_error(Code::kInternal, "node.jail", "too many descriptors to inherit");
   SPACE_TRY(os::Fd executable, os::open_file(program, O_PATH));
   SPACE_TRY(os::Fd plan_fd, plan_file(plan));
   SPACE_TRY(os::Fd null, os::open_file("/dev/null", O_RDWR));
@@ -72,14 +75,16 @@ Result<JailProcess> start_jail(const std::string& program, const JailPlan& plan,
 
   std::array<int, 3 + 2 + kMaxInheritedFds> sources{};
   std::size_t count = 0;
-  for (int fd : {null.get(), null.get(), write_end.get(), plan_fd.get(), control.second.get()}) sources[count++] = fd;
+  for (int fd : {null.get(), null.get(), write_end.get(), plan_fd.get(), control.second.get()})
+    sources[count++] = fd;
   static_assert(kFirstInheritedFd == internal::kControlFd + 1 && internal::kPlanFd == 3);
   for (int fd : inherited) sources[count++] = fd;
 
   int pidfd = -1;
   clone_args arguments{};
   arguments.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
-  arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);  // SAFETY: the kernel stores an int there before clone returns
+  arguments.pidfd =
+      reinterpret_cast<std::uint64_t>(&pidfd);  // SAFETY: the kernel stores an int there before clone returns
   arguments.exit_signal = SIGCHLD;
   // SAFETY: without CLONE_VM this is fork: the child has its own copy and makes only system calls.
   long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
@@ -101,9 +106,12 @@ Result<void> JailProcess::release(std::chrono::milliseconds limit) {
   std::string said;
   auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
+            .count();
     if (left <= 0) {
-      return make_error(Code::kDeadlineExceeded, "node.jail_timeout", "the jail was not ready within " + std::to_string(limit.count()) + " ms");
+      return make_error(Code::kDeadlineExceeded, "node.jail_timeout",
+                        "the jail was not ready within " + std::to_string(limit.count()) + " ms");
     }
     pollfd waiter{control_.get(), POLLIN, 0};
     int ready = ::poll(&waiter, 1, static_cast<int>(left));
@@ -116,7 +124,8 @@ Result<void> JailProcess::release(std::chrono::milliseconds limit) {
     said.append(buffer, static_cast<std::size_t>(got));
   }
   control_.reset();
-  if (said.empty() && process::wait_for_exit(pidfd_.get(), std::chrono::steady_clock::now())) said = "it ended before it was ready";
+  if (said.empty() && process::wait_for_exit(pidfd_.get(), std::chrono::steady_clock::now()))
+    said = "it ended before it was ready";
   if (!said.empty()) return make_error(Code::kInternal, "node.jail", "cannot make the jail: " + said);
   return {};
 }

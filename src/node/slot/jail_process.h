@@ -2,10 +2,11 @@
 #pragma once
 // A process in namespaces of its own that has not started to be anything yet.
 //
-// start_jail() clones this program's jail mode into new mount, pid, network, ipc and uts namespaces. It waits there and
-// holds nothing but its descriptors; the caller puts it into its control groups and writes down who it is. Then
-// release() lets it confine itself and execute the VMM. If the caller dies or drops the object before release(), the
-// process ends by itself. After it, the process is nobody's: it survives this one and is found by its record.
+// start_jail() clones this program's jail mode into new mount, pid, network, ipc and uts namespaces. It waits
+// there and holds nothing but its descriptors; the caller puts it into its control groups and writes down who
+// it is. Then release() lets it confine itself and execute the VMM. If the caller dies or drops the object
+// before release(), the process ends by itself. After it, the process is nobody's: it survives this one and
+// is found by its record.
 //
 // Blocking. Errors: node.jail with what the jail said; node.jail_timeout.
 
@@ -38,8 +39,8 @@ class JailProcess {
   // Lets it go on and waits until it has become the VMM.
   Result<void> release(std::chrono::milliseconds limit);
 
-  // What the VMM printed to stderr so far, for people: at most 4 KiB, escaped. Never blocks. After the death of this
-  // object the VMM's prints are lost; it never blocks on them.
+  // What the VMM printed to stderr so far, for people: at most 4 KiB, escaped. Never blocks. After the death
+  // of this object the VMM's prints are lost; it never blocks on them.
   std::string printed();
   // Gives up the pidfd.
   os::Fd take_pidfd() { return std::move(pidfd_); }
@@ -55,6 +56,7 @@ class JailProcess {
 };
 
 // `program` is this program's own file (/proc/self/exe, or a path in tests).
-Result<JailProcess> start_jail(const std::string& program, const JailPlan& plan, const std::vector<int>& inherited);
+Result<JailProcess> start_jail(const std::string& program, const JailPlan& plan,
+                               const std::vector<int>& inherited);
 
 }  // namespace space::node::slot

@@ -21,20 +21,24 @@ constexpr std::string_view kPrefix = "jailroot-";
 constexpr std::size_t kHashCharacters = 16;
 constexpr const char* kLinkers[] = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"};
 
-std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string parent_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
 
 Result<std::string> linker() {
   for (const char* path : kLinkers) {
     if (os::exists(path)) return std::string(path);
   }
-  return make_error(Code::kFailedPrecondition, kReason, "the dynamic linker of this machine is not at a known place");
+  return make_error(Code::kFailedPrecondition, kReason,
+                    "the dynamic linker of this machine is not at a known place");
 }
 
 Result<std::vector<std::string>> libraries_of(const std::string& program) {
   SPACE_TRY(std::string ld, linker());
   SPACE_TRY(auto listed, process::run({{ld, "--list", program}, {}}));
   if (listed.exit_code != 0) {
-    return make_error(Code::kFailedPrecondition, kReason, "cannot list the libraries of " + program + ": " + escape(listed.output));
+    return make_error(Code::kFailedPrecondition, kReason,
+                      "cannot list the libraries of " + program + ": " + escape(listed.output));
   }
   auto libraries = parse_library_list(listed.output);
   libraries.push_back(ld);
@@ -47,7 +51,8 @@ Result<std::map<std::string, std::string>> fingerprints(const std::set<std::stri
   for (const auto& path : files) {
     struct stat info{};
     if (::stat(path.c_str(), &info) != 0) return errno_error(errno, kReason, "look at " + path);
-    all[path] = std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+    all[path] = std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+                std::to_string(info.st_mtim.tv_nsec);
   }
   return all;
 }
@@ -58,7 +63,8 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
   if (::fstat(source.get(), &info) != 0) return errno_error(errno, kReason, "look at " + from);
   SPACE_CHECK_OK(os::make_directories(parent_of(to), 0755));
   SPACE_TRY(os::Fd target, os::open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0755));
-  if (::fchmod(target.get(), (info.st_mode & 0111) != 0 ? 0755 : 0644) != 0) return errno_error(errno, kReason, "set mode of " + to);
+  if (::fchmod(target.get(), (info.st_mode & 0111) != 0 ? 0755 : 0644) != 0)
+    return errno_error(errno, kReason, "set mode of " + to);
   for (off_t left = info.st_size; left > 0;) {
     ssize_t copied = ::sendfile(target.get(), source.get(), nullptr, static_cast<std::size_t>(left));
     if (copied < 0 && errno == EINTR) continue;
@@ -70,7 +76,8 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
   return {};
 }
 
-Result<void> fill(const std::string& root, const std::set<std::string>& files, const JailRootContents& contents) {
+Result<void> fill(const std::string& root, const std::set<std::string>& files,
+                  const JailRootContents& contents) {
   SPACE_CHECK_OK(os::make_directory(root, 0755));
   for (const auto& path : files) SPACE_CHECK_OK(copy_file(path, root + path));
   for (const auto& path : contents.mount_dirs) SPACE_CHECK_OK(os::make_directories(root + path, 0755));
@@ -93,7 +100,8 @@ std::vector<std::string> parse_library_list(std::string_view output) {
     std::size_t from = line.find("=> ");
     from = from == std::string_view::npos ? line.find_first_not_of(" \t") : from + 3;
     std::size_t to = line.rfind(" (0x");
-    if (from == std::string_view::npos || to == std::string_view::npos || to <= from || line[from] != '/') continue;
+    if (from == std::string_view::npos || to == std::string_view::npos || to <= from || line[from] != '/')
+      continue;
     paths.emplace_back(line.substr(from, to - from));
   }
   return paths;
@@ -122,7 +130,8 @@ Result<JailRoot> prepare_jail_root(const std::string& node_dir, const JailRootCo
   std::string unfinished = root.path + ".tmp";
   SPACE_CHECK_OK(os::remove_tree(unfinished));
   SPACE_CHECK_OK(fill(unfinished, files, contents));
-  if (::rename(unfinished.c_str(), root.path.c_str()) != 0) return errno_error(errno, kReason, "rename " + unfinished);
+  if (::rename(unfinished.c_str(), root.path.c_str()) != 0)
+    return errno_error(errno, kReason, "rename " + unfinished);
   return root;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The directory that every jail of a node sees as "/": a VMM, the libraries it loads, its firmware, and empty places for
-// what is mounted there. Made once and named after its content; a changed package gives another one.
+// The directory that every jail of a node sees as "/": a VMM, the libraries it loads, its firmware, and empty
+// places for what is mounted there. Made once and named after its content; a changed package gives another
+// one.
 //
 // Blocking (copies about 60 MB the first time). Errors: node.jail_root, node.program_missing.
 
@@ -31,8 +32,8 @@ std::vector<std::string> parse_library_list(std::string_view output);
 // Finds or makes `<node_dir>/jailroot-<hash>`.
 Result<JailRoot> prepare_jail_root(const std::string& node_dir, const JailRootContents& contents);
 
-// Removes the roots in `node_dir` other than `keep`, and unfinished ones. A root that a jail uses must be kept: removing
-// a mount point detaches what is mounted there, in every namespace.
+// Removes the roots in `node_dir` other than `keep`, and unfinished ones. A root that a jail uses must be
+// kept: removing a mount point detaches what is mounted there, in every namespace.
 Result<void> remove_other_jail_roots(const std::string& node_dir, const std::string& keep);
 
 }  // namespace space::node::slot

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The place of one sandbox on this machine: its directory, its user, and the listening sockets through which the host
-// reaches its VMM.
+// The place of one sandbox on this machine: its directory, its user, and the listening sockets through which
+// the host reaches its VMM.
 //
 //   <sandboxes>/<id>/              root only
 //     record.json                  node/record.h
@@ -9,8 +9,9 @@
 //       overlay.qcow2, memory      the sandbox's user may write these two files and nothing else
 //       channel.sock, qmp.sock, console.sock
 //
-// The sockets are made here and handed to the VMM as listening descriptors, so that a VMM, even a hostile one, never
-// makes a file, and whoever connects by path (a restarted node) reaches exactly what was made. A slot is never reused.
+// The sockets are made here and handed to the VMM as listening descriptors, so that a VMM, even a hostile
+// one, never makes a file, and whoever connects by path (a restarted node) reaches exactly what was made. A
+// slot is never reused.
 
 #include <sys/types.h>
 

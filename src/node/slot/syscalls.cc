@@ -162,7 +162,8 @@ constexpr SyscallRule kQemuAbsentCallsList[] = {
 };
 
 bool named(std::span<const SyscallRule> rules, const char* name) {
-  return std::any_of(rules.begin(), rules.end(), [&](const SyscallRule& rule) { return std::string_view(rule.name) == name; });
+  return std::any_of(rules.begin(), rules.end(),
+                     [&](const SyscallRule& rule) { return std::string_view(rule.name) == name; });
 }
 
 }  // namespace

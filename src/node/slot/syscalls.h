@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a jailed VMM may ask of the kernel. Data with reasons, found by watching real runs (boot, disk, console, channel,
-// stop, cont, shutdown); tests run a guest under it. QEMU adds a filter of its own (-sandbox) on top.
+// What a jailed VMM may ask of the kernel. Data with reasons, found by watching real runs (boot, disk,
+// console, channel, stop, cont, shutdown); tests run a guest under it. QEMU adds a filter of its own
+// (-sandbox) on top.
 
 #include <optional>
 #include <span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which users of the node's range belong to a sandbox. A user is never shared by two, and is given back only when
-// nothing of its sandbox is left. Resource type; one loop.
+// Which users of the node's range belong to a sandbox. A user is never shared by two, and is given back only
+// when nothing of its sandbox is left. Resource type; one loop.
 
 #include <sys/types.h>
 
@@ -17,7 +17,8 @@ inline constexpr uid_t kLastSandboxUid = 16383;
 
 class UidPool {
  public:
-  explicit UidPool(uid_t base) : first_(base + kFirstSandboxUid), last_(base + kLastSandboxUid), next_(first_) {}
+  explicit UidPool(uid_t base)
+      : first_(base + kFirstSandboxUid), last_(base + kLastSandboxUid), next_(first_) {}
 
   // The free user that was longest unused. Errors: resource_exhausted node.no_uid.
   Result<uid_t> take();

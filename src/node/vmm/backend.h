@@ -2,8 +2,9 @@
 #pragma once
 // The one interface that knows how to run a guest.
 //
-// A backend is given a slot with its directory and sockets and turns a MachineSpec into a process that waits in its jail.
-// Everything above sees capabilities, the three sockets (guest channel, machine protocol, console) and a process.
+// A backend is given a slot with its directory and sockets and turns a MachineSpec into a process that waits
+// in its jail. Everything above sees capabilities, the three sockets (guest channel, machine protocol,
+// console) and a process.
 
 #include <memory>
 #include <string>
@@ -35,7 +36,8 @@ class Backend {
   virtual Result<void> fill(const MachineSpec& spec, const slot::Slot& slot) = 0;
   // A process that waits for release() and then becomes the machine. `sockets` come from listen_in_slot.
   // Precondition: filled. Errors: node.jail.
-  virtual Result<slot::JailProcess> start(const MachineSpec& spec, const slot::Slot& slot, std::vector<os::Fd> sockets) = 0;
+  virtual Result<slot::JailProcess> start(const MachineSpec& spec, const slot::Slot& slot,
+                                          std::vector<os::Fd> sockets) = 0;
 
  protected:
   Backend() = default;

@@ -7,11 +7,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/error.h"
 #include "lib/os/fd.h"
 #include "node/process/run.h"
 
@@ -67,19 +69,22 @@ void on_alarm(int) {}
 
 int kvm_probe_main() {
   os::Fd kvm(::open("/dev/kvm", O_RDWR | O_CLOEXEC));
-  if (!kvm) return say(2, "/dev/kvm can't be opened");
+  if (!kvm) return say(2, errno_error(errno, "", "open /dev/kvm").message.c_str());
   os::Fd vm(::ioctl(kvm.get(), KVM_CREATE_VM, 0));
   os::Fd cpu(vm ? ::ioctl(vm.get(), KVM_CREATE_VCPU, 0) : -1);
   int run_size = ::ioctl(kvm.get(), KVM_GET_VCPU_MMAP_SIZE, 0);
-  if (!cpu || run_size < static_cast<int>(sizeof(kvm_run))) return say(1, "/dev/kvm opens but makes no machine");
+  if (!cpu || run_size < static_cast<int>(sizeof(kvm_run)))
+    return say(1, "/dev/kvm opens but makes no machine");
   void* ram = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  void* shared = ::mmap(nullptr, static_cast<std::size_t>(run_size), PROT_READ | PROT_WRITE, MAP_SHARED, cpu.get(), 0);
+  void* shared =
+      ::mmap(nullptr, static_cast<std::size_t>(run_size), PROT_READ | PROT_WRITE, MAP_SHARED, cpu.get(), 0);
   if (ram == MAP_FAILED || shared == MAP_FAILED) return say(1, "no memory for a machine");
   std::memcpy(ram, kCode, sizeof kCode);
   kvm_userspace_memory_region region{};
   region.guest_phys_addr = kCodeAddress;
   region.memory_size = kPage;
-  region.userspace_addr = reinterpret_cast<std::uint64_t>(ram);  // SAFETY: the mapping lives until the process ends
+  region.userspace_addr =
+      reinterpret_cast<std::uint64_t>(ram);  // SAFETY: the mapping lives until the process ends
   if (::ioctl(vm.get(), KVM_SET_USER_MEMORY_REGION, &region) != 0 || !enter_protected_mode(cpu.get())) {
     return say(1, "/dev/kvm opens but its machine takes no state");
   }
@@ -104,7 +109,9 @@ int kvm_probe_main() {
   return say(native ? 0 : 1, line);
 }
 #else
-int kvm_probe_main() { return say(2, "the probe knows no guest for this architecture"); }
+int kvm_probe_main() {
+  return say(2, "the probe knows no guest for this architecture");
+}
 #endif
 
 KvmVerdict probe_kvm(const std::string& program) {
@@ -127,7 +134,8 @@ Result<Acceleration> choose_acceleration(WantedAcceleration wanted, const std::s
   KvmVerdict verdict = probe_kvm(program);
   if (verdict.usable) return Acceleration::kKvm;
   if (wanted == WantedAcceleration::kAuto) return Acceleration::kTcg;
-  return make_error(Code::kFailedPrecondition, "node.kvm_unusable", "KVM was demanded but doesn't run guests here (" + verdict.found + "); use --accel auto");
+  return make_error(Code::kFailedPrecondition, "node.kvm_unusable",
+                    "KVM was demanded but doesn't run guests here (" + verdict.found + "); use --accel auto");
 }
 
 }  // namespace space::node::vmm

@@ -2,10 +2,10 @@
 #pragma once
 // Does KVM run guest code at native speed here?
 //
-// That /dev/kvm opens proves nothing: on some hosts (nested, paravirtualised) it accepts machines and then emulates them
-// a thousand times slower, or for ever. So a guest of three instructions counts to ten million; native hardware needs a
-// few milliseconds. It runs in a process of its own (`space-node probe-kvm`), because a broken KVM may not let go of the
-// one that asked.
+// That /dev/kvm opens proves nothing: on some hosts (nested, paravirtualised) it accepts machines and then
+// emulates them a thousand times slower, or for ever. So a guest of three instructions counts to ten million;
+// native hardware needs a few milliseconds. It runs in a process of its own (`space-node probe-kvm`), because
+// a broken KVM may not let go of the one that asked.
 
 #include <chrono>
 #include <string>
@@ -24,8 +24,8 @@ struct KvmVerdict {
   std::string found;  // for people: "10000000 rounds in 3.9 ms"
 };
 
-// The probe itself; prints one line on stdout and returns the exit status: 0 native, 1 too slow or broken, 2 no KVM.
-// May hang: only for probe-kvm.
+// The probe itself; prints one line on stdout and returns the exit status: 0 native, 1 too slow or broken, 2
+// no KVM. May hang: only for probe-kvm.
 int kvm_probe_main();
 
 // Runs `program` probe-kvm within kProbeDeadline. Blocking.

@@ -51,7 +51,9 @@ std::uint64_t measure_tsc_khz() {
   return (second.ticks - first.ticks) * 1'000'000 / (second.ns - first.ns);
 }
 #else
-std::uint64_t measure_tsc_khz() { return 0; }
+std::uint64_t measure_tsc_khz() {
+  return 0;
+}
 #endif
 
 }  // namespace space::node::vmm

@@ -13,7 +13,8 @@ namespace {
 template <class Take>
 Footprint settled(const Footprint& wanted, Take take) {
   Footprint now = take();
-  for (auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10); now != wanted && std::chrono::steady_clock::now() < deadline;) {
+  for (auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+       now != wanted && std::chrono::steady_clock::now() < deadline;) {
     std::this_thread::yield();
     now = take();
   }
@@ -49,7 +50,9 @@ TEST_F(NodeChurn, TwentyAtOnceComeAndGo) {
   std::vector<std::thread> creators;
   std::vector<Result<nodeapi::SandboxInfoT>> made(kMany);
   for (int i = 0; i < kMany; ++i) ids.push_back(new_id());
-  for (int i = 0; i < kMany; ++i) creators.emplace_back([&, i] { made[static_cast<std::size_t>(i)] = create(ids[static_cast<std::size_t>(i)]); });
+  for (int i = 0; i < kMany; ++i)
+    creators.emplace_back(
+        [&, i] { made[static_cast<std::size_t>(i)] = create(ids[static_cast<std::size_t>(i)]); });
   for (auto& creator : creators) creator.join();
   for (const auto& one : made) EXPECT_TRUE(one.ok()) << (one.ok() ? std::string() : one.error().describe());
   EXPECT_EQ(list().size(), static_cast<std::size_t>(kMany));

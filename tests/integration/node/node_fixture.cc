@@ -71,14 +71,16 @@ async::Task<void> collect(rpc::Connection& connection, Bytes request, Result<std
     }
     if (auto* message = std::get_if<rpc::Message>(&*event)) replies.push_back(std::move(message->bytes));
     if (auto* end = std::get_if<rpc::End>(&*event)) {
-      out = end->status.ok() ? Result<std::vector<Bytes>>(std::move(replies)) : Result<std::vector<Bytes>>(end->status.error());
+      out = end->status.ok() ? Result<std::vector<Bytes>>(std::move(replies))
+                             : Result<std::vector<Bytes>>(end->status.error());
       co_return;
     }
   }
 }
 
 // Takes events until `wanted` says yes.
-async::Task<void> follow(rpc::Connection& connection, const std::function<bool(nodeapi::EventT&)>& wanted, Result<nodeapi::EventT>& out) {
+async::Task<void> follow(rpc::Connection& connection, const std::function<bool(nodeapi::EventT&)>& wanted,
+                         Result<nodeapi::EventT>& out) {
   auto call = connection.start(wire::pack_body<nodeapi::RequestT>(nodeapi::WatchT{}));
   if (!call.ok()) {
     out = call.error();
@@ -101,8 +103,8 @@ async::Task<void> follow(rpc::Connection& connection, const std::function<bool(n
 
 }  // namespace
 
-Process::Process(const std::vector<std::string>& argv, const std::vector<int>& keep, const std::map<std::string, std::string>& environment,
-                 const std::string& log, uid_t uid) {
+Process::Process(const std::vector<std::string>& argv, const std::vector<int>& keep,
+                 const std::map<std::string, std::string>& environment, const std::string& log, uid_t uid) {
   std::vector<char*> arguments;
   for (const auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -141,8 +143,9 @@ int Process::wait() {
 }
 
 std::ostream& operator<<(std::ostream& out, const Footprint& f) {
-  return out << "children " << f.children << " node_fds " << f.node_fds << " link_fds " << f.link_fds << " groups " << f.groups << " files "
-             << f.files << " mounts " << f.mounts << " processes " << f.processes;
+  return out << "children " << f.children << " node_fds " << f.node_fds << " link_fds " << f.link_fds
+             << " groups " << f.groups << " files " << f.files << " mounts " << f.mounts << " processes "
+             << f.processes;
 }
 
 void NodeFixture::SetUp() {
@@ -177,7 +180,9 @@ void NodeFixture::TearDown() {
   os::remove_tree(dir_).ignore("clean-up");
 }
 
-std::vector<std::string> NodeFixture::backend_arguments() { return {"--backend", "fake", "--spaced", SPACED_BINARY}; }
+std::vector<std::string> NodeFixture::backend_arguments() {
+  return {"--backend", "fake", "--spaced", SPACED_BINARY};
+}
 
 void NodeFixture::make_template(const std::string& dir) {
   tmpl::Manifest manifest;
@@ -192,7 +197,9 @@ void NodeFixture::make_template(const std::string& dir) {
     os::write_file_atomic(dir + "/" + name, "x", os::Durability::kBuffered, 0644).value();
   }
   ASSERT_EQ(::truncate((dir + "/" + tmpl::kDiskFile).c_str(), 1 << 20), 0);
-  os::write_file_atomic(dir + "/" + tmpl::kManifestFile, tmpl::to_json(manifest), os::Durability::kBuffered, 0644).value();
+  os::write_file_atomic(dir + "/" + tmpl::kManifestFile, tmpl::to_json(manifest), os::Durability::kBuffered,
+                        0644)
+      .value();
 }
 
 void NodeFixture::start_link() {
@@ -202,8 +209,19 @@ void NodeFixture::start_link() {
 }
 
 void NodeFixture::start_node(const std::map<std::string, std::string>& environment) {
-  std::vector<std::string> argv = {SPACE_NODE_BINARY, "--data", dir_, "--listen-fd", std::to_string(node_listener_.get()), "--link-socket",
-                                   dir_ + "/link-node.sock", "--templates", dir_ + "/templates", "--uid-base", std::to_string(kUidBase), "--accel", "tcg"};
+  std::vector<std::string> argv = {SPACE_NODE_BINARY,
+                                   "--data",
+                                   dir_,
+                                   "--listen-fd",
+                                   std::to_string(node_listener_.get()),
+                                   "--link-socket",
+                                   dir_ + "/link-node.sock",
+                                   "--templates",
+                                   dir_ + "/templates",
+                                   "--uid-base",
+                                   std::to_string(kUidBase),
+                                   "--accel",
+                                   "tcg"};
   for (auto& argument : backend_arguments()) argv.push_back(std::move(argument));
   node_ = Process(argv, {node_listener_.get()}, environment, dir_ + "/log");
 }
@@ -221,7 +239,8 @@ Result<std::vector<Bytes>> NodeFixture::call(Bytes request, std::chrono::millise
   Result<std::vector<Bytes>> out = make_error(Code::kDeadlineExceeded, "test.deadline", "no answer in time");
   boost::asio::co_spawn(
       loop,
-      [](rpc::Connection& to, Bytes body, Result<std::vector<Bytes>>& result, async::Loop& stop) -> async::Task<void> {
+      [](rpc::Connection& to, Bytes body, Result<std::vector<Bytes>>& result,
+         async::Loop& stop) -> async::Task<void> {
         auto attached = co_await to.wait_attached(std::chrono::seconds(10));
         if (attached.ok()) {
           co_await collect(to, std::move(body), result);
@@ -235,7 +254,8 @@ Result<std::vector<Bytes>> NodeFixture::call(Bytes request, std::chrono::millise
   return out;
 }
 
-Result<nodeapi::SandboxInfoT> NodeFixture::create(const std::string& sandbox, const std::function<void(nodeapi::CreateSandboxT&)>& change) {
+Result<nodeapi::SandboxInfoT> NodeFixture::create(
+    const std::string& sandbox, const std::function<void(nodeapi::CreateSandboxT&)>& change) {
   nodeapi::CreateSandboxT body;
   body.sandbox = sandbox;
   body.session = "session0000000000000";
@@ -247,7 +267,8 @@ Result<nodeapi::SandboxInfoT> NodeFixture::create(const std::string& sandbox, co
   body.resources->memory_bytes = 128ULL << 20;
   body.resources->disk_bytes = 1ULL << 30;
   if (change) change(body);
-  SPACE_TRY(auto replies, call(wire::pack_body<nodeapi::RequestT>(std::move(body)), std::chrono::seconds(120)));
+  SPACE_TRY(auto replies,
+            call(wire::pack_body<nodeapi::RequestT>(std::move(body)), std::chrono::seconds(120)));
   if (replies.size() != 1) return make_error(Code::kInternal, "test", "create gave no answer");
   return wire::unpack_body<nodeapi::ReplyT, nodeapi::SandboxInfoT>(replies[0]);
 }
@@ -266,7 +287,8 @@ std::vector<nodeapi::SandboxInfoT> NodeFixture::list() {
   auto replies = call(wire::pack_body<nodeapi::RequestT>(nodeapi::ListSandboxesT{}));
   EXPECT_TRUE(replies.ok());
   if (!replies.ok()) return all;
-  for (const auto& reply : *replies) all.push_back(*wire::unpack_body<nodeapi::ReplyT, nodeapi::SandboxInfoT>(reply));
+  for (const auto& reply : *replies)
+    all.push_back(*wire::unpack_body<nodeapi::ReplyT, nodeapi::SandboxInfoT>(reply));
   return all;
 }
 
@@ -292,7 +314,8 @@ Result<nodeapi::EventT> NodeFixture::ended(const std::string& sandbox, const std
   };
   boost::asio::co_spawn(
       loop,
-      [](rpc::Connection& to, std::function<bool(nodeapi::EventT&)> want, Result<nodeapi::EventT>& result, async::Loop& stop) -> async::Task<void> {
+      [](rpc::Connection& to, std::function<bool(nodeapi::EventT&)> want, Result<nodeapi::EventT>& result,
+         async::Loop& stop) -> async::Task<void> {
         auto attached = co_await to.wait_attached(std::chrono::seconds(10));
         if (attached.ok()) co_await follow(to, want, result);
         stop.stop();
@@ -318,7 +341,8 @@ Footprint NodeFixture::footprint() {
     for (const auto& entry : fs::directory_iterator(group, none)) now.groups += entry.is_directory() ? 1 : 0;
   }
   std::error_code none;
-  for ([[maybe_unused]] const auto& entry : fs::recursive_directory_iterator(node_dir() + "/sandboxes", none)) ++now.files;
+  for ([[maybe_unused]] const auto& entry : fs::recursive_directory_iterator(node_dir() + "/sandboxes", none))
+    ++now.files;
   auto mounts = os::read_file("/proc/" + std::to_string(node_.pid()) + "/mountinfo");
   if (mounts.ok()) now.mounts = static_cast<std::size_t>(std::count(mounts->begin(), mounts->end(), '\n'));
   for (const auto& entry : fs::directory_iterator("/proc")) {

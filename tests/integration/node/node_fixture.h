@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A real space-node and a real space-link as processes, on a data directory of their own, asked through api/node.fbs.
+// A real space-node and a real space-link as processes, on a data directory of their own, asked through
+// api/node.fbs.
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
@@ -25,8 +26,8 @@ namespace space::node::testing {
 class Process {
  public:
   Process() = default;
-  Process(const std::vector<std::string>& argv, const std::vector<int>& keep, const std::map<std::string, std::string>& environment,
-          const std::string& log, uid_t uid = 0);
+  Process(const std::vector<std::string>& argv, const std::vector<int>& keep,
+          const std::map<std::string, std::string>& environment, const std::string& log, uid_t uid = 0);
   ~Process() { end(SIGKILL); }
   Process(Process&& other) noexcept;
   Process& operator=(Process&& other) noexcept;
@@ -69,7 +70,8 @@ class NodeFixture : public ::testing::Test {
 
   // One call with all its replies.
   Result<std::vector<Bytes>> call(Bytes request, std::chrono::milliseconds limit = std::chrono::seconds(60));
-  Result<nodeapi::SandboxInfoT> create(const std::string& sandbox, const std::function<void(nodeapi::CreateSandboxT&)>& change = {});
+  Result<nodeapi::SandboxInfoT> create(const std::string& sandbox,
+                                       const std::function<void(nodeapi::CreateSandboxT&)>& change = {});
   Result<nodeapi::DestroyedT> destroy(const std::string& sandbox, std::uint32_t grace_ms = 0);
   std::vector<nodeapi::SandboxInfoT> list();
   // The first event of a new watch.

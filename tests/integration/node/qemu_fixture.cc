@@ -48,7 +48,8 @@ std::string QemuFixture::base_template() {
 void QemuFixture::SetUp() {
   if (!os::exists("/usr/bin/qemu-system-x86_64")) GTEST_SKIP() << "QEMU is not installed";
   if (base_template().empty() && (kernel_dir().empty() || !os::exists("/bin/busybox"))) {
-    GTEST_SKIP() << "no template: build/templates/base is not built and SPACE_TEST_KERNEL_DIR names no unpacked kernel package";
+    GTEST_SKIP() << "no template: build/templates/base is not built and SPACE_TEST_KERNEL_DIR names no "
+                    "unpacked kernel package";
   }
   NodeFixture::SetUp();
 }
@@ -60,30 +61,37 @@ void QemuFixture::make_template(const std::string& dir) {
     return;
   }
   std::string root = dir_ + "/root";
-  for (const char* name : {"/bin", "/sbin", "/etc", "/proc", "/sys", "/dev", "/run", "/tmp", "/root"}) fs::create_directories(root + name);
+  for (const char* name : {"/bin", "/sbin", "/etc", "/proc", "/sys", "/dev", "/run", "/tmp", "/root"})
+    fs::create_directories(root + name);
   must_run({"cp", "/bin/busybox", root + "/bin/busybox"});
-  for (const char* tool : {"sh", "true", "echo", "cat", "dd", "sleep", "sync"}) fs::create_symlink("busybox", root + "/bin/" + tool);
-  os::write_file_atomic(root + "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", os::Durability::kBuffered, 0644).value();
+  for (const char* tool : {"sh", "true", "echo", "cat", "dd", "sleep", "sync"})
+    fs::create_symlink("busybox", root + "/bin/" + tool);
+  os::write_file_atomic(root + "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", os::Durability::kBuffered,
+                        0644)
+      .value();
   std::string disk = dir + "/" + tmpl::kDiskFile;
   must_run({"truncate", "-s", std::to_string(kSmallDisk), disk});
   must_run({"mke2fs", "-q", "-t", "ext4", "-d", root, disk});
   must_run({"cp", kernel_image(), dir + "/" + tmpl::kKernelFile});
-  must_run({SPACE_SOURCE_DIR "/templates/mkinitramfs", "--spaced", SPACED_BINARY, "--kernel-modules", kernel_dir() + "/lib/modules", "--out",
-            dir + "/" + tmpl::kInitramfsFile});
+  must_run({SPACE_SOURCE_DIR "/templates/mkinitramfs", "--spaced", SPACED_BINARY, "--kernel-modules",
+            kernel_dir() + "/lib/modules", "--out", dir + "/" + tmpl::kInitramfsFile});
   tmpl::Manifest manifest;
   manifest.name = "test";
   manifest.suite = "none";
   manifest.disk_bytes = kSmallDisk;
   manifest.recipe_digest = manifest.disk_sha256 = manifest.initramfs_sha256 = std::string(64, '0');
   manifest.kernel_version = "0";
-  os::write_file_atomic(dir + "/" + tmpl::kManifestFile, tmpl::to_json(manifest), os::Durability::kBuffered, 0644).value();
+  os::write_file_atomic(dir + "/" + tmpl::kManifestFile, tmpl::to_json(manifest), os::Durability::kBuffered,
+                        0644)
+      .value();
 }
 
 Result<nodeapi::SandboxInfoT> QemuFixture::boot(const std::string& sandbox) {
   return create(sandbox, [](auto& body) {
     auto manifest = tmpl::load_manifest(SPACE_SOURCE_DIR "/build/templates/base");
     body.resources->memory_bytes = 256ULL << 20;
-    body.resources->disk_bytes = std::max<std::uint64_t>(1ULL << 30, manifest.ok() ? manifest->disk_bytes : 0);
+    body.resources->disk_bytes =
+        std::max<std::uint64_t>(1ULL << 30, manifest.ok() ? manifest->disk_bytes : 0);
   });
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The node with real QEMU machines. The template is build/templates/base when it has been built, else a minimal one made
-// here from a kernel package (SPACE_TEST_KERNEL_DIR, unpacked) and busybox; without either the tests are skipped.
+// The node with real QEMU machines. The template is build/templates/base when it has been built, else a
+// minimal one made here from a kernel package (SPACE_TEST_KERNEL_DIR, unpacked) and busybox; without either
+// the tests are skipped.
 
 #include "integration/node/node_fixture.h"
 

@@ -54,13 +54,16 @@ TEST_F(NodeWithQemu, TheMachineHasNoRights) {
   EXPECT_EQ(status_field(pid, "Uid"), "650016\t650016\t650016\t650016");
   EXPECT_EQ(status_field(pid, "Gid"), "650016\t650016\t650016\t650016");
   EXPECT_EQ(status_field(pid, "Groups"), "");
-  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) EXPECT_EQ(status_field(pid, set), "0000000000000000") << set;
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
+    EXPECT_EQ(status_field(pid, set), "0000000000000000") << set;
   EXPECT_EQ(status_field(pid, "NoNewPrivs"), "1");
   EXPECT_EQ(status_field(pid, "Seccomp"), "2");
   EXPECT_EQ(status_field(pid, "Seccomp_filters"), "2");  // ours and QEMU's
   EXPECT_EQ(status_field(pid, "THP_enabled"), "0");
   for (const char* space : {"mnt", "pid", "net", "ipc", "uts"}) {
-    EXPECT_NE(link_of("/proc/" + std::to_string(pid) + "/ns/" + space), link_of(std::string("/proc/self/ns/") + space)) << space;
+    EXPECT_NE(link_of("/proc/" + std::to_string(pid) + "/ns/" + space),
+              link_of(std::string("/proc/self/ns/") + space))
+        << space;
   }
 }
 
@@ -68,11 +71,13 @@ TEST_F(NodeWithQemu, TheMachineSeesOnlyItsSlot) {
   auto info = boot(new_id());
   ASSERT_TRUE(info.ok()) << info.error().describe();
   std::string root = "/proc/" + std::to_string(info->vmm_pid) + "/root";
-  EXPECT_EQ(names_in(root + "/slot"), (std::set<std::string>{"overlay.qcow2", "memory", "channel.sock", "qmp.sock", "console.sock"}));
+  EXPECT_EQ(names_in(root + "/slot"),
+            (std::set<std::string>{"overlay.qcow2", "memory", "channel.sock", "qmp.sock", "console.sock"}));
   EXPECT_EQ(names_in(root + "/dev"), (std::set<std::string>{"null", "zero", "urandom"}));
   EXPECT_EQ(names_in(root + "/template"), (std::set<std::string>{"disk.img", "vmlinuz", "initramfs"}));
   auto top = names_in(root);
-  for (const char* absent : {"proc", "sys", "etc", "home", "root", "tmp", "var", "run"}) EXPECT_FALSE(top.contains(absent)) << absent;
+  for (const char* absent : {"proc", "sys", "etc", "home", "root", "tmp", "var", "run"})
+    EXPECT_FALSE(top.contains(absent)) << absent;
   // Nothing of the host's mounts is left, and only the slot and the memory-only /dev may ever be written.
   auto mounts = os::read_file("/proc/" + std::to_string(info->vmm_pid) + "/mountinfo");
   ASSERT_TRUE(mounts.ok());
@@ -99,7 +104,9 @@ TEST_F(NodeWithQemu, TheMachineIsInItsControlGroups) {
   auto groups = os::read_file("/proc/" + std::to_string(info->vmm_pid) + "/cgroup");
   ASSERT_TRUE(groups.ok());
   std::size_t found = 0;
-  for (std::size_t at = 0; (at = groups->find("space-" + node_id() + "/" + info->sandbox, at)) != std::string::npos; ++at) ++found;
+  for (std::size_t at = 0;
+       (at = groups->find("space-" + node_id() + "/" + info->sandbox, at)) != std::string::npos; ++at)
+    ++found;
   EXPECT_GE(found, 1U) << *groups;
 }
 
@@ -107,7 +114,8 @@ TEST_F(NodeWithQemu, AGuestThatShutsDownIsReportedAsSuch) {
   std::string id = new_id();
   ASSERT_TRUE(boot(id).ok());
   auto event = ended(id, [&] {
-    ask_guest(id, wire::pack_body<guestapi::RequestT>(guestapi::ShutdownT{})).ignore("the channel may break first");
+    ask_guest(id, wire::pack_body<guestapi::RequestT>(guestapi::ShutdownT{}))
+        .ignore("the channel may break first");
   });
   ASSERT_TRUE(event.ok()) << event.error().describe();
   EXPECT_EQ(event->reason, "node.guest_shutdown") << event->detail;

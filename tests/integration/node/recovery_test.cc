@@ -72,7 +72,9 @@ TEST_F(NodeRecovery, RemovesWhatHasNoReadableRecord) {
   recovered();
   node_.end(SIGKILL);
   fs::create_directories(node_dir() + "/sandboxes/" + stray + "/slot");
-  os::write_file_atomic(node_dir() + "/sandboxes/" + spoilt + "/record.json", "{\"format\":1", os::Durability::kBuffered).value();
+  os::write_file_atomic(node_dir() + "/sandboxes/" + spoilt + "/record.json", "{\"format\":1",
+                        os::Durability::kBuffered)
+      .value();
   start_node();
   auto event = recovered();
   EXPECT_TRUE(event.adopted.empty());
@@ -108,7 +110,8 @@ class NodeDiesAt : public NodeFixture, public ::testing::WithParamInterface<cons
     start_node({{"SPACE_CRASH_AT", GetParam()}});
     work();
     int status = node_.wait();
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the node did not reach " << GetParam();
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        << "the node did not reach " << GetParam();
     start_node();
   }
 };
@@ -130,8 +133,10 @@ TEST_P(NodeDiesCreatingAt, TheNextOneAdoptsOrDestroys) {
   expect_nothing_left();
 }
 INSTANTIATE_TEST_SUITE_P(Points, NodeDiesCreatingAt,
-                         ::testing::Values("create.directory", "create.record", "create.files", "create.cgroup", "create.held", "create.recorded",
-                                           "create.released", "create.attached", "create.ready", "create.done"));
+                         ::testing::Values("create.directory", "create.record", "create.files",
+                                           "create.cgroup", "create.held", "create.recorded",
+                                           "create.released", "create.attached", "create.ready",
+                                           "create.done"));
 
 class NodeDiesDestroyingAt : public NodeDiesAt {};
 TEST_P(NodeDiesDestroyingAt, TheNextOneFinishes) {
@@ -148,7 +153,9 @@ TEST_P(NodeDiesDestroyingAt, TheNextOneFinishes) {
   }
   expect_nothing_left();
 }
-INSTANTIATE_TEST_SUITE_P(Points, NodeDiesDestroyingAt, ::testing::Values("destroy.begun", "destroy.killed", "destroy.cgroup", "destroy.files"));
+INSTANTIATE_TEST_SUITE_P(Points, NodeDiesDestroyingAt,
+                         ::testing::Values("destroy.begun", "destroy.killed", "destroy.cgroup",
+                                           "destroy.files"));
 
 }  // namespace
 }  // namespace space::node::testing

@@ -26,6 +26,7 @@ Result<std::vector<pid_t>> processes(const std::string& path);
 // Names of the directories in `path`; none when it isn't there.
 Result<std::vector<std::string>> groups_in(const std::string& path);
 // Repeats `kill` until `group` has no processes. Errors: node.cgroup_busy.
-Result<void> until_empty(const std::string& group, std::chrono::milliseconds limit, const std::function<void()>& kill);
+Result<void> until_empty(const std::string& group, std::chrono::milliseconds limit,
+                         const std::function<void()>& kill);
 
 }  // namespace space::node::slot::internal

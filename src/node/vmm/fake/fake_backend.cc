@@ -27,16 +27,20 @@ class FakeBackend final : public Backend {
   [[nodiscard]] std::uint64_t overhead_bytes(const Resources&) const override { return kOverhead; }
   [[nodiscard]] std::uint32_t max_tasks(const Resources&) const override { return kTasks; }
 
-  Result<void> fill(const MachineSpec&, const slot::Slot& slot) override { return os::make_directory(slot.file("scratch"), 0755); }
+  Result<void> fill(const MachineSpec&, const slot::Slot& slot) override {
+    return os::make_directory(slot.file("scratch"), 0755);
+  }
 
-  Result<slot::JailProcess> start(const MachineSpec& spec, const slot::Slot& slot, std::vector<os::Fd> sockets) override {
+  Result<slot::JailProcess> start(const MachineSpec& spec, const slot::Slot& slot,
+                                  std::vector<os::Fd> sockets) override {
     slot::JailPlan plan;
     plan.root_kind = slot::RootKind::kDisposable;
     plan.scratch = slot.file("scratch");
     plan.hostname = spec.hostname.empty() ? "sandbox" : spec.hostname;
     plan.syscalls = slot::SyscallProfile::kNone;
     plan.argv = {options_.self, "fake-vmm", options_.spaced};
-    plan.environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
+    plan.environment = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                        "LC_ALL=C.UTF-8"};
     std::vector<int> inherited;
     for (const auto& socket : sockets) inherited.push_back(socket.get());
     return slot::start_jail(options_.self, plan, inherited);
@@ -49,7 +53,8 @@ class FakeBackend final : public Backend {
 Result<std::string> absolute(const std::string& path) {
   char resolved[PATH_MAX];
   if (::realpath(path.c_str(), resolved) == nullptr) {
-    return make_error(Code::kFailedPrecondition, "node.no_spaced", "the fake backend needs " + path + ", which isn't there");
+    return make_error(Code::kFailedPrecondition, "node.no_spaced",
+                      "the fake backend needs " + path + ", which isn't there");
   }
   return std::string(resolved);
 }

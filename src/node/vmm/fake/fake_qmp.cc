@@ -7,7 +7,9 @@ namespace space::node::vmm::fake {
 namespace json = boost::json;
 namespace {
 
-std::string line_of(const json::object& object) { return json::serialize(object) + "\r\n"; }
+std::string line_of(const json::object& object) {
+  return json::serialize(object) + "\r\n";
+}
 
 json::object failure(const char* description) {
   return {{"error", {{"class", "CommandNotFound"}, {"desc", description}}}};
@@ -16,7 +18,9 @@ json::object failure(const char* description) {
 }  // namespace
 
 std::string qmp_greeting() {
-  return line_of({{"QMP", {{"version", {{"qemu", {{"major", 7}, {"minor", 2}, {"micro", 0}}}, {"package", "fake"}}}, {"capabilities", json::array()}}}});
+  return line_of({{"QMP",
+                   {{"version", {{"qemu", {{"major", 7}, {"minor", 2}, {"micro", 0}}}, {"package", "fake"}}},
+                    {"capabilities", json::array()}}}});
 }
 
 std::string qmp_event(std::string_view name) {
@@ -26,7 +30,8 @@ std::string qmp_event(std::string_view name) {
 QmpAnswer answer_qmp(std::string_view line, bool paused) {
   boost::system::error_code failed;
   json::value request = json::parse({line.data(), line.size()}, failed);
-  if (failed || !request.is_object() || !request.get_object().contains("execute")) return {line_of(failure("no command")), QmpCommand::kNone};
+  if (failed || !request.is_object() || !request.get_object().contains("execute"))
+    return {line_of(failure("no command")), QmpCommand::kNone};
   const auto& object = request.get_object();
   const auto* name = object.at("execute").if_string();
   std::string_view command = name == nullptr ? std::string_view() : std::string_view(*name);
@@ -45,7 +50,8 @@ QmpAnswer answer_qmp(std::string_view line, bool paused) {
     answer.command = QmpCommand::kPowerDown;
     event = qmp_event("POWERDOWN");
   } else if (command == "query-status") {
-    reply["return"] = {{"running", !paused}, {"singlestep", false}, {"status", paused ? "paused" : "running"}};
+    reply["return"] = {
+        {"running", !paused}, {"singlestep", false}, {"status", paused ? "paused" : "running"}};
   } else if (command != "qmp_capabilities") {
     reply = failure("the fake machine doesn't know this command");
   }

@@ -11,7 +11,7 @@ namespace space::node::vmm::fake {
 enum class QmpCommand : std::uint8_t { kNone, kStop, kContinue, kQuit, kPowerDown };
 
 struct QmpAnswer {
-  std::string text;                       // lines to send
+  std::string text;                        // lines to send
   QmpCommand command = QmpCommand::kNone;  // what the machine has to do now
 };
 

@@ -93,11 +93,13 @@ class FakeVmm {
  private:
   bool start_daemon(const std::string& spaced) {
     int ends[2];
-    if (!os::make_directories("/run/space-fake", 0755).ok() || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+    if (!os::make_directories("/run/space-fake", 0755).ok() || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+      return false;
     output_ = os::Fd(ends[0]);
     os::Fd write_end(ends[1]);
     os::Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    auto pid = process::spawn({spaced, "--socket", kDaemonSocket}, {null.get(), write_end.get(), write_end.get()});
+    auto pid =
+        process::spawn({spaced, "--socket", kDaemonSocket}, {null.get(), write_end.get(), write_end.get()});
     if (!pid.ok()) {
       std::string text = pid.error().message + "\n";
       [[maybe_unused]] ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
@@ -111,7 +113,8 @@ class FakeVmm {
   void step() {
     std::vector<pollfd> all;
     auto add = [&](int fd, bool read, bool write) {
-      all.push_back({read || write ? fd : -1, static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0)), 0});
+      all.push_back(
+          {read || write ? fd : -1, static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0)), 0});
     };
     add(signals_.get(), true, false);
     for (auto& listener : listeners_) add(listener.get(), true, false);
@@ -132,7 +135,8 @@ class FakeVmm {
     if (readable(6) && !discard(console_)) console_.reset();
     if (writable(6) && console_) push(console_.get(), console_out_);
     if (relay_.open()) {
-      bool alive = (!readable(7) || pull(relay_.a.get(), relay_.to_b)) && (!readable(8) || pull(relay_.b.get(), relay_.to_a));
+      bool alive = (!readable(7) || pull(relay_.a.get(), relay_.to_b)) &&
+                   (!readable(8) || pull(relay_.b.get(), relay_.to_a));
       alive = alive && push(relay_.a.get(), relay_.to_a) && push(relay_.b.get(), relay_.to_b);
       if (!alive) relay_.close();
     }
@@ -147,7 +151,9 @@ class FakeVmm {
 
   // One peer at a time on each socket, as QEMU has it: the next one waits until the present one has left.
   void accept_all() {
-    auto take = [](os::Fd& listener) { return os::Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); };
+    auto take = [](os::Fd& listener) {
+      return os::Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    };
     if (!relay_.open() && !waiting_channel_) waiting_channel_ = take(listeners_[0]);
     if (waiting_channel_) {
       if (auto daemon = os::connect_unix(kDaemonSocket); daemon.ok()) {
@@ -228,6 +234,8 @@ class FakeVmm {
 
 }  // namespace
 
-int fake_vmm_main(const std::string& spaced) { return FakeVmm().run(spaced); }
+int fake_vmm_main(const std::string& spaced) {
+  return FakeVmm().run(spaced);
+}
 
 }  // namespace space::node::vmm::fake

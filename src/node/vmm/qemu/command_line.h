@@ -26,9 +26,9 @@ struct CommandLine {
   std::string program;  // absolute, in the jail
   Acceleration acceleration = Acceleration::kTcg;
   Resources resources;
-  std::string hostname;        // as in MachineSpec
-  std::string init;            // as in MachineSpec
-  std::uint64_t tsc_khz = 0;   // of the host; 0: unknown, the guest calibrates
+  std::string hostname;       // as in MachineSpec
+  std::string init;           // as in MachineSpec
+  std::uint64_t tsc_khz = 0;  // of the host; 0: unknown, the guest calibrates
   DiskCache disk_cache = DiskCache::kDirect;
   // Listening sockets that QEMU inherits.
   int channel_fd = -1;
@@ -36,7 +36,8 @@ struct CommandLine {
   int console_fd = -1;
 };
 
-// Megabytes of translated code that TCG keeps. QEMU's own default is a quarter of the machine's memory, up to 1 GiB.
+// Megabytes of translated code that TCG keeps. QEMU's own default is a quarter of the machine's memory, up to
+// 1 GiB.
 inline constexpr std::uint64_t kTranslationBufferMib = 128;
 
 std::vector<std::string> command_line(const CommandLine& input);

@@ -17,7 +17,8 @@ Result<std::string> find_qemu() {
     std::string path = std::string(place) + "/qemu-system-x86_64";
     if (os::exists(path)) return path;
   }
-  return make_error(Code::kFailedPrecondition, "node.qemu_missing", "QEMU is not installed: apt-get install qemu-system-x86");
+  return make_error(Code::kFailedPrecondition, "node.qemu_missing",
+                    "QEMU is not installed: apt-get install qemu-system-x86");
 }
 
 Result<RuntimeFiles> runtime_files(const std::string& qemu, Acceleration acceleration) {
@@ -37,7 +38,9 @@ Result<RuntimeFiles> runtime_files(const std::string& qemu, Acceleration acceler
     }
   }
   if (files.data.empty()) {
-    return make_error(Code::kFailedPrecondition, "node.qemu_missing", "QEMU's firmware bios-microvm.bin is missing: apt-get install seabios qemu-system-data");
+    return make_error(
+        Code::kFailedPrecondition, "node.qemu_missing",
+        "QEMU's firmware bios-microvm.bin is missing: apt-get install seabios qemu-system-data");
   }
   return files;
 }

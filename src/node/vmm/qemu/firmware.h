@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where QEMU and the files that it reads at run time lie on this machine. Blocking. Errors: node.qemu_missing.
+// Where QEMU and the files that it reads at run time lie on this machine. Blocking. Errors:
+// node.qemu_missing.
 
 #include <string>
 #include <vector>

@@ -16,7 +16,9 @@ constexpr std::uint64_t kRefcountTable = 1;
 constexpr std::uint64_t kRefcountBlock = 2;
 constexpr std::uint64_t kLevel1Table = 3;
 
-std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) { return (value + by - 1) / by; }
+std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return (value + by - 1) / by;
+}
 
 template <class Integer>
 void store_be(Bytes& out, std::size_t at, Integer value) {
@@ -55,7 +57,8 @@ class Writer {
 
 Result<Bytes> overlay_image(std::uint64_t disk_bytes, const std::string& backing) {
   if (disk_bytes == 0 || disk_bytes % 512 != 0 || disk_bytes > kMaxOverlayBytes) {
-    return field_error("disk_bytes", "node.disk_size", "a disk must be a multiple of 512 bytes and at most 8 TiB");
+    return field_error("disk_bytes", "node.disk_size",
+                       "a disk must be a multiple of 512 bytes and at most 8 TiB");
   }
   if (backing.empty() || backing.size() > kMaxBackingName) {
     return make_error(Code::kInternal, "node.disk_size", "the template's path has an impossible length");
@@ -67,8 +70,8 @@ Result<Bytes> overlay_image(std::uint64_t disk_bytes, const std::string& backing
   constexpr std::uint64_t kExtensionBytes = 8 + 8 + 8;  // backing format, padded; end mark
   Writer(image, 0)
       .text("QFI\xfb")
-      .u32(3)                                // version
-      .u64(kHeaderBytes + kExtensionBytes)   // where the backing file's name is
+      .u32(3)                               // version
+      .u64(kHeaderBytes + kExtensionBytes)  // where the backing file's name is
       .u32(static_cast<std::uint32_t>(backing.size()))
       .u32(static_cast<std::uint32_t>(std::countr_zero(kClusterBytes)))
       .u64(disk_bytes)

@@ -18,7 +18,8 @@
 namespace space::node::vmm::qemu {
 namespace {
 
-// Beside the guest's memory: the program, its heap and stacks, page tables (measured: 45 to 70 MiB with 512 MiB of guest).
+// Beside the guest's memory: the program, its heap and stacks, page tables (measured: 45 to 70 MiB with 512
+// MiB of guest).
 constexpr std::uint64_t kProgramBytes = 96 * kMiB;
 constexpr std::uint64_t kBytesPerVcpu = 16 * kMiB;
 constexpr std::uint32_t kTasks = 64;  // main loop, up to 64 disk workers are cut down to what is left
@@ -45,7 +46,9 @@ class QemuBackend final : public Backend {
     return kProgramBytes + translator + kBytesPerVcpu * resources.vcpus + resources.memory_bytes / 64;
   }
 
-  [[nodiscard]] std::uint32_t max_tasks(const Resources& resources) const override { return kTasks + resources.vcpus; }
+  [[nodiscard]] std::uint32_t max_tasks(const Resources& resources) const override {
+    return kTasks + resources.vcpus;
+  }
 
   Result<void> fill(const MachineSpec& spec, const slot::Slot& slot) override {
     SPACE_TRY(Bytes image, overlay_image(spec.resources.disk_bytes, kDiskPath));
@@ -55,7 +58,8 @@ class QemuBackend final : public Backend {
     return slot::make_slot_file(slot, "memory", spec.resources.memory_bytes);
   }
 
-  Result<slot::JailProcess> start(const MachineSpec& spec, const slot::Slot& slot, std::vector<os::Fd> sockets) override {
+  Result<slot::JailProcess> start(const MachineSpec& spec, const slot::Slot& slot,
+                                  std::vector<os::Fd> sockets) override {
     std::vector<int> inherited;
     for (const auto& socket : sockets) inherited.push_back(socket.get());
     return slot::start_jail(options_.self, plan(spec, slot), inherited);
@@ -79,7 +83,8 @@ class QemuBackend final : public Backend {
                    {RLIMIT_MEMLOCK, 0},
                    {RLIMIT_MSGQUEUE, 0},
                    // Whatever happens in the VMM, its two files can't outgrow this.
-                   {RLIMIT_FSIZE, std::max(overlay_limit_bytes(spec.resources.disk_bytes), spec.resources.memory_bytes)}};
+                   {RLIMIT_FSIZE,
+                    std::max(overlay_limit_bytes(spec.resources.disk_bytes), spec.resources.memory_bytes)}};
     CommandLine line;
     line.program = options_.qemu;
     line.acceleration = options_.acceleration;
@@ -123,7 +128,8 @@ Result<std::unique_ptr<Backend>> open_qemu(const QemuOptions& options) {
   contents.mount_files = {kDiskPath, kKernelPath, kInitramfsPath};
   SPACE_TRY(auto root, slot::prepare_jail_root(complete.node_dir, contents));
   bool direct_io = supports_direct_io(complete.node_dir);
-  return std::unique_ptr<Backend>(std::make_unique<QemuBackend>(std::move(complete), std::move(root), direct_io));
+  return std::unique_ptr<Backend>(
+      std::make_unique<QemuBackend>(std::move(complete), std::move(root), direct_io));
 }
 
 }  // namespace space::node::vmm::qemu
