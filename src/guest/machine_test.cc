@@ -33,7 +33,7 @@ TEST_F(MachineTest, BootsServesAndShutsDown) {
       "init\n-1000\n0\n");
   // The disk's file system has grown to the disk.
   EXPECT_GT(host.call(guestapi::GetMetricsT{}).message<guestapi::MetricsT>()->disk_total, 200u << 20);
-  EXPECT_EQ(host.call(shell("c3", "cat /proc/self/cgroup")).data[1], "0::/commands/3\n");
+  EXPECT_EQ(host.call(shell("c3", "cat /proc/self/cgroup")).data[1].substr(0, 12), "0::/commands");
   EXPECT_NE(host.call(shell("c4", "ifconfig lo")).data[1].find("UP LOOPBACK RUNNING"), std::string::npos);
   EXPECT_EQ(host.call(shell("c5",
                             "ls -A /root-disk /modules /init 2>/dev/null; echo x > /dev/null; ls /dev/fd/0 "
@@ -71,10 +71,15 @@ TEST_F(MachineTest, SurvivesAForkBombAMemoryHogAndAFullDisk) {
   EXPECT_EQ(host.call(shell("beside", "echo still here")).data[1], "still here\n");
   ASSERT_TRUE(host.until([&] { return host[stream].over(); }));
   EXPECT_TRUE(host[stream].message<guestapi::ExitedT>()->timed_out);
-  auto& left = host.call(shell("left", "ps | grep -c 'f | f'"));
-  EXPECT_EQ(left.data[1], "1\n");  // grep itself
+  // What was killed takes a moment to go.
+  int round = 0;
+  std::string left;
+  while (left != "1\n" && round < 100) {  // grep itself
+    left = host.call(shell("left" + std::to_string(round++), "ps | grep -c 'f | f'")).data[1];
+  }
+  EXPECT_EQ(left, "1\n");
 
-  auto& hog = host.call(exec("hog", {"/bin/busybox", "tail", "-c", "900000000", "/dev/zero"}));
+  auto& hog = host.call(exec("hog", {"/bin/busybox", "tail", "-c", "195000000", "/dev/zero"}));
   ASSERT_NE(hog.message<guestapi::ExitedT>(), nullptr);
   EXPECT_TRUE(hog.message<guestapi::ExitedT>()->out_of_memory);
   EXPECT_EQ(hog.message<guestapi::ExitedT>()->signal, SIGKILL);

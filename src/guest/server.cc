@@ -14,8 +14,8 @@
 namespace space::guest {
 namespace {
 constexpr std::size_t kReadBytes = 64u << 10;
-// Reads in a row before other work gets its turn.
-constexpr int kReadsPerRound = 4;
+// Reads in a row before other work gets its turn. A port gives at most a page at a time.
+constexpr int kReadsPerRound = 64;
 }  // namespace
 
 void Server::open(os::Fd channel, ChannelKind kind, std::function<void()> closed) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -63,14 +64,14 @@ void bring_up_loopback() {
 }
 
 Result<os::Fd> open_port(const std::string& name) {
-  constexpr long kStepUs = 500;
-  for (long waited = 0; waited < 60'000'000; waited += kStepUs) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < end) {
     std::string path = find_port(name);
     if (!path.empty()) {
       os::Fd port(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
       if (port) return port;
     }
-    pause_us(kStepUs);
+    pause_us(500);
   }
   return make_error(Code::kNotFound, "guest.no_channel", "no virtio port is named " + name);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "guest/core/log.h"
 
@@ -23,12 +24,13 @@ bool mount_at(const char* type, const char* where, unsigned long flags, const ch
 
 // A disk that is still being found appears within milliseconds.
 bool wait_for(const char* path) {
-  for (int tries = 0; tries < 20'000; ++tries) {
-    if (::access(path, F_OK) == 0) return true;
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (::access(path, F_OK) != 0) {
+    if (std::chrono::steady_clock::now() > end) return false;
     timespec half_ms{0, 500'000};
     ::nanosleep(&half_ms, nullptr);
   }
-  return false;
+  return true;
 }
 
 }  // namespace

@@ -18,22 +18,26 @@
 namespace space::guest {
 namespace {
 
+std::uint64_t oom_kills(int directory) {
+  return number_after(read_small("memory.events", 4096, directory), "oom_kill ");
+}
+
 class CgroupTree final : public ProcessTree {
  public:
-  CgroupTree(int commands, std::string name, os::Fd directory)
-      : commands_(commands), name_(std::move(name)), directory_(std::move(directory)) {}
-  ~CgroupTree() override { try_remove(); }
+  // `trees` outlives its trees.
+  CgroupTree(CgroupTrees& trees, CommandCgroup cgroup) : trees_(trees), cgroup_(std::move(cgroup)) {}
+  ~CgroupTree() override { try_release(); }
 
-  [[nodiscard]] int cgroup() const override { return directory_.get(); }
+  [[nodiscard]] int cgroup() const override { return cgroup_.directory.get(); }
   void started(pid_t) override {}
 
   void kill_all() override {
-    if (directory_) write_small("cgroup.kill", "1", directory_.get());
+    if (cgroup_.directory) write_small("cgroup.kill", "1", cgroup_.directory.get());
   }
 
   void signal_all(int signal) override {
-    if (!directory_) return;
-    std::string processes = read_small("cgroup.procs", 1u << 20, directory_.get());
+    if (!cgroup_.directory) return;
+    std::string processes = read_small("cgroup.procs", 1u << 20, cgroup_.directory.get());
     const char* at = processes.data();
     const char* end = at + processes.size();
     while (at < end) {
@@ -45,22 +49,21 @@ class CgroupTree final : public ProcessTree {
   }
 
   [[nodiscard]] bool out_of_memory() const override {
-    if (!directory_) return false;
-    return number_after(read_small("memory.events", 4096, directory_.get()), "oom_kill ") != 0;
+    return cgroup_.directory && oom_kills(cgroup_.directory.get()) != cgroup_.oom_kills;
   }
 
-  bool try_remove() override {
-    if (!directory_) return true;
-    // Busy while a process is in it, or one that has ended is unreaped.
-    if (::unlinkat(commands_, name_.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) return false;
-    directory_.reset();
+  bool try_release() final {
+    if (!cgroup_.directory) return true;
+    std::string events = read_small("cgroup.events", 4096, cgroup_.directory.get());
+    if (number_after(events, "populated ") != 0) return false;
+    cgroup_.oom_kills = oom_kills(cgroup_.directory.get());
+    trees_.take_back(std::move(cgroup_));
     return true;
   }
 
  private:
-  int commands_;  // of the CgroupTrees, which outlives its trees
-  std::string name_;
-  os::Fd directory_;
+  CgroupTrees& trees_;
+  CommandCgroup cgroup_;
 };
 
 bool set(int directory, const char* file, const std::string& value) {
@@ -118,15 +121,26 @@ Result<std::unique_ptr<CgroupTrees>> CgroupTrees::open(const std::string& root) 
 }
 
 Result<std::unique_ptr<ProcessTree>> CgroupTrees::make() {
-  std::string name = std::to_string(next_++);
-  if (::mkdirat(commands_.get(), name.c_str(), 0755) != 0)
-    return errno_error(errno, "guest.internal", "make the command's cgroup");
-  os::Fd directory(::openat(commands_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return errno_error(errno, "guest.internal", "open the command's cgroup");
-  set(directory.get(), "memory.max", std::to_string(limits_.one_memory_bytes));
-  set(directory.get(), "pids.max", std::to_string(limits_.one_processes));
-  return std::unique_ptr<ProcessTree>(
-      std::make_unique<CgroupTree>(commands_.get(), std::move(name), std::move(directory)));
+  CommandCgroup cgroup;
+  if (!idle_.empty()) {
+    cgroup = std::move(idle_.back());
+    idle_.pop_back();
+  } else {
+    cgroup.name = std::to_string(next_++);
+    const char* name = cgroup.name.c_str();
+    if (::mkdirat(commands_.get(), name, 0755) != 0)
+      return errno_error(errno, "guest.internal", "make the command's cgroup");
+    cgroup.directory = os::Fd(::openat(commands_.get(), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!cgroup.directory) return errno_error(errno, "guest.internal", "open the command's cgroup");
+    set(cgroup.directory.get(), "memory.max", std::to_string(limits_.one_memory_bytes));
+    set(cgroup.directory.get(), "pids.max", std::to_string(limits_.one_processes));
+  }
+  return std::unique_ptr<ProcessTree>(std::make_unique<CgroupTree>(*this, std::move(cgroup)));
+}
+
+void CgroupTrees::take_back(CommandCgroup cgroup) {
+  if (idle_.size() < kMaxIdle) return idle_.push_back(std::move(cgroup));
+  ::unlinkat(commands_.get(), cgroup.name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace space::guest

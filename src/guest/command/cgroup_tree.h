@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "guest/command/process_tree.h"
 #include "lib/os/fd.h"
@@ -23,6 +24,13 @@ struct CommandLimits {
 // For a machine with `memory_bytes` and room for `threads` threads. Pure.
 CommandLimits command_limits(std::uint64_t memory_bytes, std::uint64_t threads);
 
+// A cgroup for one command at a time.
+struct CommandCgroup {
+  std::string name;
+  os::Fd directory;
+  std::uint64_t oom_kills = 0;  // in memory.events when it was last looked at
+};
+
 class CgroupTrees final : public ProcessTrees {
  public:
   // Takes over the hierarchy mounted at `root`: moves this process to ROOT/spaced, enables controllers, makes
@@ -31,13 +39,17 @@ class CgroupTrees final : public ProcessTrees {
 
   Result<std::unique_ptr<ProcessTree>> make() override;
   [[nodiscard]] std::string mark_of(const ProcessTree&) const override { return {}; }
+  // Takes back an empty cgroup, for the next command.
+  void take_back(CommandCgroup cgroup);
 
  private:
   CgroupTrees(os::Fd commands, CommandLimits limits) : commands_(std::move(commands)), limits_(limits) {}
 
   os::Fd commands_;
   CommandLimits limits_;
+  static constexpr std::size_t kMaxIdle = 32;
   std::uint64_t next_ = 1;
+  std::vector<CommandCgroup> idle_;
 };
 
 }  // namespace space::guest

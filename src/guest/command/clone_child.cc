@@ -3,10 +3,9 @@
 
 #include <linux/sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 namespace space::guest {
@@ -59,23 +58,21 @@ constexpr std::size_t kStackBytes = 32u << 10;
 }  // namespace
 
 pid_t clone_child(ChildMain child, void* argument, int cgroup, pid_t* pid_out) {
-  void* stack =
-      ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) return -errno;
+  // In this frame, which waits: mapping and unmapping a stack costs more than the rest of the call under
+  // emulation.
+  alignas(16) std::byte stack[kStackBytes];
   clone_args args{};
   args.flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | CLONE_CLEAR_SIGHAND;
   args.parent_tid = reinterpret_cast<std::uintptr_t>(pid_out);  // SAFETY: outlives the call
   args.exit_signal = SIGCHLD;
   args.stack =
-      reinterpret_cast<std::uintptr_t>(stack);  // SAFETY: unmapped after the child has left it (VFORK)
+      reinterpret_cast<std::uintptr_t>(stack);  // SAFETY: the child has left it when we go on (VFORK)
   args.stack_size = kStackBytes;
   if (cgroup >= 0) {
     args.flags |= CLONE_INTO_CGROUP;
     args.cgroup = static_cast<std::uint64_t>(cgroup);
   }
-  long result = clone3_and_run(&args, child, argument);
-  ::munmap(stack, kStackBytes);
-  return static_cast<pid_t>(result);
+  return static_cast<pid_t>(clone3_and_run(&args, child, argument));
 }
 
 }  // namespace space::guest

@@ -13,10 +13,10 @@ namespace space::guest {
 // locks.
 using ChildMain = void (*)(void* argument);
 
-// Blocks the calling thread as said above. `cgroup` is a directory descriptor of a cgroup v2, or -1.
-// `pid_out` holds the child's number before the child runs, so that another thread that reaps it knows it.
-// Signals must be blocked. Returns the child's pid, or a negated errno (-EAGAIN when the cgroup's process
-// limit is reached).
+// Blocks the calling thread as said above, and uses 32 KiB of its stack for the child. `cgroup` is a
+// directory descriptor of a cgroup v2, or -1. `pid_out` holds the child's number before the child runs, so
+// that another thread that reaps it knows it. Signals must be blocked. Returns the child's pid, or a negated
+// errno (-EAGAIN when the cgroup's process limit is reached).
 pid_t clone_child(ChildMain child, void* argument, int cgroup, pid_t* pid_out);
 
 }  // namespace space::guest

@@ -106,7 +106,7 @@ class Command : public std::enable_shared_from_this<Command> {
   // waitpid() gave the leader's status.
   void reaped(int status);
   // Frees what an ended command occupies in the kernel; false while something of it still runs.
-  bool try_remove_tree() { return !tree_ || tree_->try_remove(); }
+  bool try_release_tree() { return !tree_ || tree_->try_release(); }
 
  private:
   struct Launch;

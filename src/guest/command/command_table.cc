@@ -89,7 +89,7 @@ void CommandTable::reap() {
 // Off the path of a command's end, where a round trip would wait for it.
 void CommandTable::sweep() {
   sweep_planned_ = false;
-  std::erase_if(unswept_, [](const auto& command) { return command->try_remove_tree(); });
+  std::erase_if(unswept_, [](const auto& command) { return command->try_release_tree(); });
 }
 
 void CommandTable::end_all() {

@@ -44,7 +44,7 @@ class CommandTable {
   std::list<std::shared_ptr<Command>> commands_;  // in the order of their start
   std::size_t running_ = 0;
   std::size_t ended_ = 0;
-  // Ended commands whose tree can't be removed yet, also when the table has forgotten them.
+  // Ended commands whose tree can't be released yet, also when the table has forgotten them.
   std::vector<std::shared_ptr<Command>> unswept_;
   bool sweep_planned_ = false;
   bool ending_ = false;

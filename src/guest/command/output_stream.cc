@@ -7,11 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace space::guest {
 namespace {
 constexpr std::size_t kReadBytes = 64u << 10;
-}
+// Output that comes this fast is gathered for kGather.
+constexpr std::size_t kMuchBytes = 512;
+constexpr std::chrono::milliseconds kFast{3};
+constexpr std::chrono::milliseconds kGather{1};
+}  // namespace
 
 void OutputStream::open(os::Fd source) {
   source_ = std::move(source);
@@ -19,12 +24,13 @@ void OutputStream::open(os::Fd source) {
 }
 
 void OutputStream::close() {
+  loop_.cancel(std::exchange(gather_timer_, 0));
   set_reading(false);
   source_.reset();
 }
 
 void OutputStream::set_reading(bool wanted) {
-  if (wanted == reading_ || !source_) return;
+  if (wanted == reading_ || !source_ || (wanted && gather_timer_ != 0)) return;
   reading_ = wanted;
   // Unwatched altogether while blocked: epoll reports a hang-up whether asked or not.
   if (wanted) {
@@ -35,7 +41,20 @@ void OutputStream::set_reading(bool wanted) {
 }
 
 void OutputStream::on_ready() {
-  if (drain_once()) changed_();
+  Instant now = std::chrono::steady_clock::now();
+  bool fast = now - last_read_ < kFast;
+  if (!drain_once()) return;
+  last_read_ = now;
+  if (fast && source_ && last_bytes_ >= kMuchBytes && last_bytes_ < kReadBytes) gather();
+  changed_();
+}
+
+void OutputStream::gather() {
+  set_reading(false);
+  gather_timer_ = loop_.after(kGather, [this] {
+    gather_timer_ = 0;
+    set_reading(true);
+  });
 }
 
 bool OutputStream::drain_once() {
@@ -55,7 +74,8 @@ bool OutputStream::drain_once() {
     close();
     return true;
   }
-  ring_.append(ByteView(buffer).first(static_cast<std::size_t>(got)));
+  last_bytes_ = static_cast<std::size_t>(got);
+  ring_.append(ByteView(buffer).first(last_bytes_));
   return true;
 }
 

@@ -2,6 +2,10 @@
 #pragma once
 // Reads what a command writes to one of its streams into an OutputRing.
 //
+// A command that writes much in small pieces is read at intervals, so that the pieces gather in the pipe:
+// waking for each would cost more than the command's own work. The first bytes after a pause are read at
+// once.
+//
 // While somebody is watching, bytes that they haven't taken are never dropped: when the ring is full of them,
 // reading stops and the command blocks. While nobody is, reading goes on and the oldest bytes are dropped.
 // Resource type.
@@ -31,7 +35,7 @@ class OutputStream {
   // No writer is left, or the stream was never opened.
   [[nodiscard]] bool at_end() const { return !source_; }
   // Is reading stopped because the watcher hasn't taken enough?
-  [[nodiscard]] bool blocked() const { return source_ && !reading_; }
+  [[nodiscard]] bool blocked() const { return source_ && !reading_ && gather_timer_ == 0; }
   [[nodiscard]] const OutputRing& ring() const { return ring_; }
 
   // Somebody watches from `offset` on, or as near to it as the ring still holds.
@@ -50,12 +54,16 @@ class OutputStream {
  private:
   void set_reading(bool wanted);
   void on_ready();
+  void gather();
 
   Loop& loop_;
   OutputRing ring_;
   std::function<void()> changed_;
   os::Fd source_;
   bool reading_ = false;
+  Instant last_read_;
+  std::size_t last_bytes_ = 0;
+  Loop::TimerId gather_timer_ = 0;
   std::optional<std::uint64_t> taken_;  // offset of the watcher's next byte
 };
 

@@ -27,8 +27,9 @@ class ProcessTree {
   virtual void signal_all(int signal) = 0;
   // Has the kernel killed something of it for want of memory?
   [[nodiscard]] virtual bool out_of_memory() const = 0;
-  // True when nothing runs and what the tree occupied has been removed.
-  virtual bool try_remove() = 0;
+  // True when nothing of it runs any more and what it occupied has been given back; then it stands for no
+  // process.
+  virtual bool try_release() = 0;
 };
 
 class ProcessTrees {

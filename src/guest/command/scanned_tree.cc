@@ -74,7 +74,7 @@ class ScannedTree final : public ProcessTree {
   }
 
   [[nodiscard]] bool out_of_memory() const override { return false; }
-  bool try_remove() override { return true; }
+  bool try_release() override { return true; }
   [[nodiscard]] const std::string& mark() const { return mark_; }
 
  private:

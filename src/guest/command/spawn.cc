@@ -56,6 +56,8 @@ SPACE_RUNS_IN_CHILD void reset_limits() {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::umask(022);
+  sched_param priority{};
+  ::sched_setscheduler(0, SCHED_OTHER, &priority);
   int adjust = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (adjust >= 0) {
     [[maybe_unused]] ssize_t put = ::write(adjust, "0", 1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/core/worker_pool.h"
 
+#include <sched.h>
+
 #include <memory>
 
 namespace space::guest {
@@ -41,6 +43,10 @@ void WorkerPool::add_thread() {
 }
 
 void* WorkerPool::enter(void* self) {
+  // A batch thread doesn't preempt what runs when it wakes: a program that has just been started gets on (and
+  // a short one is done) before its start is reported, which saves two switches of address space.
+  sched_param priority{};
+  ::sched_setscheduler(0, SCHED_BATCH, &priority);
   static_cast<WorkerPool*>(self)->run();
   return nullptr;
 }
