@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (!is_printable(event->detail) || event->detail.size() > 40) std::abort();
       }
       if (const auto* answer = std::get_if<QmpAnswer>(&*message); answer != nullptr && answer->error) {
-        if (!is_printable(answer->error->message) || answer->error->message.size() > kMaxQmpTextBytes + 40) std::abort();
+        if (!is_printable(answer->error->message) || answer->error->message.size() > kMaxQmpTextBytes + 40)
+          std::abort();
       }
     }
   }

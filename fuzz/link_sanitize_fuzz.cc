@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon's side of one call into the rules. Input: a byte for the kind of the request, a byte of its facts, then
-// events: a byte for what it is (message, data, end), two bytes of length, the bytes. Whatever is passed on must itself
-// pass the same checks unchanged, and hold to the bounds that the rules promise.
+// A daemon's side of one call into the rules. Input: a byte for the kind of the request, a byte of its facts,
+// then events: a byte for what it is (message, data, end), two bytes of length, the bytes. Whatever is passed
+// on must itself pass the same checks unchanged, and hold to the bounds that the rules promise.
 #include <algorithm>
 #include <cstdlib>
 

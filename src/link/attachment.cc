@@ -11,16 +11,20 @@ namespace {
 constexpr std::size_t kMaxUnsentBytes = 1u << 20;
 
 Error not_answering() {
-  return make_error(Code::kDeadlineExceeded, "link.guest_not_answering", "the sandbox's daemon did not answer in time; the guest may be hung or very busy");
+  return make_error(Code::kDeadlineExceeded, "link.guest_not_answering",
+                    "the sandbox's daemon did not answer in time; the guest may be hung or very busy");
 }
 
 // Did the daemon cause this end of its channel by what it sent?
-bool is_violation(const Error& why) { return why.code == Code::kDataLoss || why.reason == "wire.version" || why.reason == "wire.no_echo"; }
+bool is_violation(const Error& why) {
+  return why.code == Code::kDataLoss || why.reason == "wire.version" || why.reason == "wire.no_echo";
+}
 
 }  // namespace
 
-Attachment::Attachment(const async::Executor& executor, os::Random& random, EventHub& hub, const obs::Log& log, SandboxId sandbox,
-                       Generation generation, Sockets sockets, std::shared_ptr<Console> console)
+Attachment::Attachment(const async::Executor& executor, os::Random& random, EventHub& hub,
+                       const obs::Log& log, SandboxId sandbox, Generation generation, Sockets sockets,
+                       std::shared_ptr<Console> console)
     : executor_(executor),
       random_(random),
       hub_(hub),
@@ -29,7 +33,8 @@ Attachment::Attachment(const async::Executor& executor, os::Random& random, Even
       generation_(generation),
       channel_socket_(std::move(sockets.channel)),
       console_(std::move(console)),
-      qmp_(executor, std::move(sockets.qmp), [this](const QmpEvent& event) { hub_.raise({sandbox_, event.kind, event.detail}); }),
+      qmp_(executor, std::move(sockets.qmp),
+           [this](const QmpEvent& event) { hub_.raise({sandbox_, event.kind, event.detail}); }),
       console_reader_(executor, std::move(sockets.console), console_),
       changed_(executor),
       scope_(executor) {}
@@ -41,7 +46,8 @@ void Attachment::start() {
   console_reader_.start();
   wire::MuxLimits limits;
   limits.max_streams = kMaxCallsPerSandbox + 8;  // a few more for calls that are on their way out
-  channel_ = rpc::Connection::ask(executor_, std::move(channel_socket_), random_, static_cast<std::uint64_t>(generation_), limits);
+  channel_ = rpc::Connection::ask(executor_, std::move(channel_socket_), random_,
+                                  static_cast<std::uint64_t>(generation_), limits);
   scope_.spawn(watch_channel());
   changed_.notify_all();
 }
@@ -69,7 +75,8 @@ void Attachment::close_channel(Error why) {
 void Attachment::fail_protocol(const Error& violation) {
   if (failure_) return;
   std::string detail = one_line(violation.message, 200);
-  log_.warning("protocol_error", {{"sandbox", sandbox_.str()}, {"reason", violation.reason}, {"detail", detail}});
+  log_.warning("protocol_error",
+               {{"sandbox", sandbox_.str()}, {"reason", violation.reason}, {"detail", detail}});
   close_channel(make_error(Code::kDataLoss, "link.protocol_error", detail));
   hub_.raise({sandbox_, linkapi::EventKind::ProtocolError, detail});
 }
@@ -78,10 +85,12 @@ Error Attachment::explain(const Error& from_channel) const {
   if (failure_) return *failure_;
   if (channel_ && !channel_->alive()) {
     // The watcher has not run yet.
-    if (is_violation(channel_->why())) return make_error(Code::kDataLoss, "link.protocol_error", one_line(channel_->why().message, 200));
+    if (is_violation(channel_->why()))
+      return make_error(Code::kDataLoss, "link.protocol_error", one_line(channel_->why().message, 200));
     return make_error(Code::kUnavailable, "link.sandbox_gone", "the sandbox closed its channel");
   }
-  if (from_channel.reason == "rpc.reset") return make_error(Code::kAborted, "link.guest_reset", "the sandbox's daemon gave the call up");
+  if (from_channel.reason == "rpc.reset")
+    return make_error(Code::kAborted, "link.guest_reset", "the sandbox's daemon gave the call up");
   return from_channel;
 }
 
@@ -89,7 +98,8 @@ async::Task<Result<void>> Attachment::wait_attached(std::chrono::steady_clock::t
   for (;;) {
     if (failure_) co_return *failure_;
     if (channel_ && channel_->attached()) co_return Result<void>();
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) co_return not_answering();
     if (!channel_) {
       co_await changed_.wait_until(deadline);
@@ -104,7 +114,8 @@ async::Task<Result<void>> Attachment::wait_attached(std::chrono::steady_clock::t
 Result<Attachment::Slot> Attachment::reserve() {
   if (failure_) return *failure_;
   if (calls_ >= kMaxCallsPerSandbox) {
-    return make_error(Code::kResourceExhausted, "link.too_many_calls", "a sandbox takes at most 64 calls at once; end some");
+    return make_error(Code::kResourceExhausted, "link.too_many_calls",
+                      "a sandbox takes at most 64 calls at once; end some");
   }
   return Slot(*this);
 }

@@ -2,15 +2,16 @@
 #pragma once
 // One connection to one running sandbox: its guest channel, its VMM's machine socket and its console.
 //
-// Life: made with the three sockets, start(), then used until stop(). The channel can fail alone (the daemon broke the
-// protocol, the VMM closed it): calls fail then with failure(), an event is raised once, and the rest stays usable, so
-// that the node can still ask the VMM to quit. Only a new attachment brings the channel back.
+// Life: made with the three sockets, start(), then used until stop(). The channel can fail alone (the daemon
+// broke the protocol, the VMM closed it): calls fail then with failure(), an event is raised once, and the
+// rest stays usable, so that the node can still ask the VMM to quit. Only a new attachment brings the channel
+// back.
 //
-// Shared ownership: calls that were under way when an attachment was replaced hold it until they have seen the error.
-// stop() must have completed before the last holder lets go once start() was called.
+// Shared ownership: calls that were under way when an attachment was replaced hold it until they have seen
+// the error. stop() must have completed before the last holder lets go once start() was called.
 //
-// Resource type; one loop. Posture: hostile-guest. Errors of calls: link.guest_not_answering, link.protocol_error,
-// link.sandbox_gone, link.too_many_calls.
+// Resource type; one loop. Posture: hostile-guest. Errors of calls: link.guest_not_answering,
+// link.protocol_error, link.sandbox_gone, link.too_many_calls.
 
 #include <chrono>
 #include <memory>
@@ -40,12 +41,13 @@ class Attachment {
   };
 
   // All of the references outlive the attachment.
-  Attachment(const async::Executor& executor, os::Random& random, EventHub& hub, const obs::Log& log, SandboxId sandbox, Generation generation,
-             Sockets sockets, std::shared_ptr<Console> console);
+  Attachment(const async::Executor& executor, os::Random& random, EventHub& hub, const obs::Log& log,
+             SandboxId sandbox, Generation generation, Sockets sockets, std::shared_ptr<Console> console);
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  // Begins to use the sockets: sends the resync marker, reads console and QMP. Idempotent; nothing after stop().
+  // Begins to use the sockets: sends the resync marker, reads console and QMP. Idempotent; nothing after
+  // stop().
   void start();
 
   // Waits for the echo of the marker. Errors: link.guest_not_answering; failure().
@@ -65,7 +67,8 @@ class Attachment {
   };
   // Errors: link.too_many_calls; failure().
   Result<Slot> reserve();
-  // Precondition: attached. Errors: link.guest_not_answering when the daemon has left too many requests unread.
+  // Precondition: attached. Errors: link.guest_not_answering when the daemon has left too many requests
+  // unread.
   Result<rpc::Call> open(Bytes request);
 
   // The daemon broke the rules: the channel is closed, all its calls end with link.protocol_error.

@@ -24,32 +24,47 @@ struct Grammar {
 // The comments of guest.fbs as a table.
 constexpr Grammar grammar_of(RequestBody kind) {
   switch (kind) {
-    case RequestBody::Exec: return {ReplyBody::Started, ReplyBody::NONE, ReplyBody::Exited, kOut | kErr, true, true};
-    case RequestBody::Attach: return {ReplyBody::Attached, ReplyBody::NONE, ReplyBody::Exited, kOut | kErr, true, true};
-    case RequestBody::ListCommands: return {.repeated = ReplyBody::CommandInfo};
-    case RequestBody::ReadFile: return {.first = ReplyBody::FileInfo, .channels = kOut};
-    case RequestBody::WriteFile: return {.first = ReplyBody::FileInfo, .takes_data = true};
-    case RequestBody::ListDirectory: return {.repeated = ReplyBody::DirectoryPage};
-    case RequestBody::StatFile: return {.first = ReplyBody::FileInfo};
-    case RequestBody::WatchFiles: return {.first = ReplyBody::Watching, .repeated = ReplyBody::WatchEvent};
-    case RequestBody::Connect: return {.first = ReplyBody::Connected, .channels = kOut, .takes_data = true};
-    case RequestBody::Hello: return {.first = ReplyBody::HelloReply};
-    case RequestBody::GetMetrics: return {.first = ReplyBody::Metrics};
+    case RequestBody::Exec:
+      return {ReplyBody::Started, ReplyBody::NONE, ReplyBody::Exited, kOut | kErr, true, true};
+    case RequestBody::Attach:
+      return {ReplyBody::Attached, ReplyBody::NONE, ReplyBody::Exited, kOut | kErr, true, true};
+    case RequestBody::ListCommands:
+      return {.repeated = ReplyBody::CommandInfo};
+    case RequestBody::ReadFile:
+      return {.first = ReplyBody::FileInfo, .channels = kOut};
+    case RequestBody::WriteFile:
+      return {.first = ReplyBody::FileInfo, .takes_data = true};
+    case RequestBody::ListDirectory:
+      return {.repeated = ReplyBody::DirectoryPage};
+    case RequestBody::StatFile:
+      return {.first = ReplyBody::FileInfo};
+    case RequestBody::WatchFiles:
+      return {.first = ReplyBody::Watching, .repeated = ReplyBody::WatchEvent};
+    case RequestBody::Connect:
+      return {.first = ReplyBody::Connected, .channels = kOut, .takes_data = true};
+    case RequestBody::Hello:
+      return {.first = ReplyBody::HelloReply};
+    case RequestBody::GetMetrics:
+      return {.first = ReplyBody::Metrics};
     case RequestBody::SignalCommand:
     case RequestBody::MoveFile:
     case RequestBody::RemoveFile:
     case RequestBody::MakeDirectory:
     case RequestBody::Shutdown:
-    case RequestBody::NONE: return {};
+    case RequestBody::NONE:
+      return {};
   }
   return {};
 }
 
-Error unexpected_input(const char* what) { return make_error(Code::kInvalidArgument, "link.unexpected_input", what); }
+Error unexpected_input(const char* what) {
+  return make_error(Code::kInvalidArgument, "link.unexpected_input", what);
+}
 
 }  // namespace
 
-CallRules::CallRules(RequestFacts facts) : facts_(std::move(facts)), channels_(grammar_of(facts_.kind).channels) {
+CallRules::CallRules(RequestFacts facts)
+    : facts_(std::move(facts)), channels_(grammar_of(facts_.kind).channels) {
   if (facts_.pty) channels_ = kOut;  // a terminal has one output
 }
 
@@ -70,29 +85,34 @@ Result<Bytes> CallRules::on_message(ByteView message) {
   if (reply.kind != grammar.repeated) return protocol_error("an answer that does not fit the request");
   if (facts_.kind != RequestBody::WatchFiles) list_bytes_ += reply.message.size();
   if (list_bytes_ > kMaxListBytes) {
-    return make_error(Code::kResourceExhausted, "link.answer_too_large", "the list is longer than 32 MiB; ask for a part of it");
+    return make_error(Code::kResourceExhausted, "link.answer_too_large",
+                      "the list is longer than 32 MiB; ask for a part of it");
   }
   return std::move(reply.message);
 }
 
 Result<void> CallRules::on_data(std::uint8_t channel, std::size_t size) {
-  if (channel > 7 || (channels_ & (1U << channel)) == 0) return protocol_error("data on a channel that the call does not have");
+  if (channel > 7 || (channels_ & (1U << channel)) == 0)
+    return protocol_error("data on a channel that the call does not have");
   if (!begun_ || closed_ || facts_.detached) return protocol_error("data outside of the answer");
   data_bytes_ += size;
-  if (facts_.length != 0 && data_bytes_ > facts_.length) return protocol_error("more data than was asked for");
+  if (facts_.length != 0 && data_bytes_ > facts_.length)
+    return protocol_error("more data than was asked for");
   return {};
 }
 
 Result<Ending> CallRules::on_end(const Result<void>& status) {
   if (!status.ok()) {
     const std::string& reason = status.error().reason;
-    if (reason == "wire.no_status" || reason == "wire.malformed_message") return protocol_error("the end of a call without a status");
+    if (reason == "wire.no_status" || reason == "wire.malformed_message")
+      return protocol_error("the end of a call without a status");
     return Ending{sanitize_status(status.error())};
   }
   const Grammar grammar = grammar_of(facts_.kind);
   // A watch that the client ends is over at whatever point it was.
   if (facts_.kind == RequestBody::WatchFiles) return Ending{};
-  bool complete = (grammar.first == ReplyBody::NONE || begun_) && (grammar.last == ReplyBody::NONE || closed_ || facts_.detached);
+  bool complete = (grammar.first == ReplyBody::NONE || begun_) &&
+                  (grammar.last == ReplyBody::NONE || closed_ || facts_.detached);
   if (!complete) return protocol_error("success before the answer was complete");
   return Ending{};
 }
@@ -109,6 +129,8 @@ Result<guestapi::ControlBody> CallRules::client_message(ByteView message) const 
   return examine_control(message);
 }
 
-bool CallRules::answers_last() const { return facts_.kind == RequestBody::WriteFile; }
+bool CallRules::answers_last() const {
+  return facts_.kind == RequestBody::WriteFile;
+}
 
 }  // namespace space::link

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which answers fit a request, and in which order: the conversation of one call with a daemon as a state machine.
+// Which answers fit a request, and in which order: the conversation of one call with a daemon as a state
+// machine.
 //
-// One instance per call. Everything that comes from the daemon goes through on_message, on_data and on_end, in order;
-// what they return may be passed on. An error means that the daemon doesn't keep to guest.fbs: the attachment is over.
-// What comes from the client goes through client_data and client_message; an error there ends the call only.
+// One instance per call. Everything that comes from the daemon goes through on_message, on_data and on_end,
+// in order; what they return may be passed on. An error means that the daemon doesn't keep to guest.fbs: the
+// attachment is over. What comes from the client goes through client_data and client_message; an error there
+// ends the call only.
 //
 // Pure. Posture: hostile-guest (and tenant-input for the client's half).
 
@@ -24,11 +26,12 @@ class CallRules {
  public:
   explicit CallRules(RequestFacts facts);
 
-  // The message rebuilt. Errors: link.protocol_error; link.answer_too_large, which is no fault of the protocol.
+  // The message rebuilt. Errors: link.protocol_error; link.answer_too_large, which is no fault of the
+  // protocol.
   Result<Bytes> on_message(ByteView message);
   // Errors: link.protocol_error.
   Result<void> on_data(std::uint8_t channel, std::size_t size);
-  // `status` as wire::unpack_status gave it. 
+  // `status` as wire::unpack_status gave it.
   // Errors: link.protocol_error: no or a malformed status, success before the answer was complete.
   Result<Ending> on_end(const Result<void>& status);
 

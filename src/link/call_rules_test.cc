@@ -49,10 +49,18 @@ CallRules rules_for(RequestBody kind) {
   facts.path = "/f";
   return CallRules(facts);
 }
-bool refused(const Result<Bytes>& result) { return !result.ok() && result.error().reason == "link.protocol_error"; }
-bool refused(const Result<void>& result) { return !result.ok() && result.error().reason == "link.protocol_error"; }
-bool refused(const Result<Ending>& result) { return !result.ok() && result.error().reason == "link.protocol_error"; }
-Error guest_error() { return make_error(Code::kNotFound, "guest.command_not_found", "no"); }
+bool refused(const Result<Bytes>& result) {
+  return !result.ok() && result.error().reason == "link.protocol_error";
+}
+bool refused(const Result<void>& result) {
+  return !result.ok() && result.error().reason == "link.protocol_error";
+}
+bool refused(const Result<Ending>& result) {
+  return !result.ok() && result.error().reason == "link.protocol_error";
+}
+Error guest_error() {
+  return make_error(Code::kNotFound, "guest.command_not_found", "no");
+}
 
 TEST(ExecRules, StartedThenDataThenExitedThenEnd) {
   auto rules = rules_for(RequestBody::Exec);
@@ -107,7 +115,8 @@ TEST(ExecRules, AnErrorMayEndItAtAnyPointAndIsCleaned) {
   auto end = rules.on_end(guest_error());
   ASSERT_TRUE(end.ok());
   EXPECT_EQ(end->status.error().reason, "guest.command_not_found");
-  auto evil = rules_for(RequestBody::Exec).on_end(make_error(Code::kUnauthenticated, "control.bad_key", "\n"));
+  auto evil =
+      rules_for(RequestBody::Exec).on_end(make_error(Code::kUnauthenticated, "control.bad_key", "\n"));
   ASSERT_TRUE(evil.ok());
   EXPECT_EQ(evil->status.error().reason, "guest.invalid_reason");
 }
@@ -149,7 +158,8 @@ TEST(FileRules, AnEndlessListEndsTheCallOnly) {
   auto rules = rules_for(RequestBody::ListDirectory);
   Bytes page = large_page();
   Result<Bytes> last = Bytes();
-  for (std::uint64_t sent = 0; sent <= kMaxListBytes && last.ok(); sent += page.size()) last = rules.on_message(page);
+  for (std::uint64_t sent = 0; sent <= kMaxListBytes && last.ok(); sent += page.size())
+    last = rules.on_message(page);
   ASSERT_FALSE(last.ok());
   EXPECT_EQ(last.error().reason, "link.answer_too_large");
 }
@@ -178,7 +188,8 @@ TEST(ClientRules, MessagesAreControlsOfCommands) {
   auto kind = rules_for(RequestBody::Exec).client_message(resize);
   ASSERT_TRUE(kind.ok());
   EXPECT_EQ(*kind, guestapi::ControlBody::Resize);
-  EXPECT_EQ(rules_for(RequestBody::Exec).client_message(as_bytes("garbage garbage")).error().reason, "link.malformed_message");
+  EXPECT_EQ(rules_for(RequestBody::Exec).client_message(as_bytes("garbage garbage")).error().reason,
+            "link.malformed_message");
   EXPECT_EQ(rules_for(RequestBody::ReadFile).client_message(resize).error().reason, "link.unexpected_input");
 }
 

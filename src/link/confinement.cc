@@ -25,7 +25,9 @@ constexpr confine_lib::ResourceLimit kLimits[] = {
     {RLIMIT_NOFILE, 8192, "sockets of 1024 sandboxes, and of those that are being replaced"},
 };
 
-Error not_confined(const char* what) { return make_error(Code::kInternal, "link.not_confined", what); }
+Error not_confined(const char* what) {
+  return make_error(Code::kInternal, "link.not_confined", what);
+}
 
 // Was the call refused, and by the filter?
 bool refused(int result) {
@@ -53,18 +55,22 @@ Result<void> give_up_privileges(std::span<const int> keep) {
   SPACE_CHECK_OK(confine_lib::keep_only_capabilities({}));
   SPACE_CHECK_OK(confine_lib::forbid_core_dumps());
   // A peer that closes its socket is an error of a call, not of the process.
-  if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) return errno_error(errno, "link.not_confined", "ignoring SIGPIPE");
+  if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+    return errno_error(errno, "link.not_confined", "ignoring SIGPIPE");
   return {};
 }
 
 Result<void> confine() {
   SPACE_TRY(auto sets, confine_lib::capability_sets());
-  if (sets.effective != 0 || sets.permitted != 0 || sets.ambient != 0) return not_confined("the process still has capabilities");
+  if (sets.effective != 0 || sets.permitted != 0 || sets.ambient != 0)
+    return not_confined("the process still has capabilities");
   SPACE_TRY(confine_lib::SyscallPolicy policy, serving_policy());
   SPACE_CHECK_OK(policy.apply());
   if (!refused(::open("/", O_RDONLY | O_CLOEXEC))) return not_confined("the process can still open files");
-  if (!refused(::socket(AF_UNIX, SOCK_STREAM, 0))) return not_confined("the process can still make local sockets");
-  if (!refused(::socket(AF_INET, SOCK_STREAM, 0))) return not_confined("the process can still make network sockets");
+  if (!refused(::socket(AF_UNIX, SOCK_STREAM, 0)))
+    return not_confined("the process can still make local sockets");
+  if (!refused(::socket(AF_INET, SOCK_STREAM, 0)))
+    return not_confined("the process can still make network sockets");
   return {};
 }
 

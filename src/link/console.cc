@@ -36,7 +36,8 @@ Bytes ConsoleRing::read(std::uint64_t& offset, std::size_t max) const {
   std::size_t at = kept_.empty() ? 0 : (start_ + static_cast<std::size_t>(offset - begin())) % kept_.size();
   while (out.size() < size) {
     std::size_t take = std::min(size - out.size(), kept_.size() - at);
-    out.insert(out.end(), kept_.begin() + static_cast<std::ptrdiff_t>(at), kept_.begin() + static_cast<std::ptrdiff_t>(at + take));
+    out.insert(out.end(), kept_.begin() + static_cast<std::ptrdiff_t>(at),
+               kept_.begin() + static_cast<std::ptrdiff_t>(at + take));
     at = 0;
   }
   offset += size;
@@ -61,7 +62,9 @@ void Console::finish() {
 ConsoleReader::ConsoleReader(const async::Executor& executor, os::Fd socket, std::shared_ptr<Console> console)
     : socket_(executor, socket.release()), console_(std::move(console)), scope_(executor) {}
 
-void ConsoleReader::start() { scope_.spawn(read_loop()); }
+void ConsoleReader::start() {
+  scope_.spawn(read_loop());
+}
 
 std::ptrdiff_t ConsoleReader::move_some() {
   std::byte buffer[kReadBytes];
@@ -80,7 +83,8 @@ async::Task<void> ConsoleReader::read_loop() {
     if (moved < 0) co_return;
     if (moved == 0) {
       boost::system::error_code error;
-      co_await socket_.async_wait(asio::posix::stream_descriptor::wait_read, asio::redirect_error(asio::use_awaitable, error));
+      co_await socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                  asio::redirect_error(asio::use_awaitable, error));
       if (error) co_return;
     } else {
       // A console that is never silent must not keep the loop.

@@ -2,9 +2,10 @@
 #pragma once
 // What a sandbox writes on its console: read all the time, the newest part kept.
 //
-// The machine never waits for a reader: the socket is drained as fast as it fills, and a follower that is slower than
-// the guest misses the oldest bytes. The bytes are the guest's, neither checked nor escaped; they are only ever passed
-// on as bytes. A Console outlives the attachments of its sandbox, so that the text before a reattachment is kept.
+// The machine never waits for a reader: the socket is drained as fast as it fills, and a follower that is
+// slower than the guest misses the oldest bytes. The bytes are the guest's, neither checked nor escaped; they
+// are only ever passed on as bytes. A Console outlives the attachments of its sandbox, so that the text
+// before a reattachment is kept.
 //
 // Resource types; one loop. Posture: hostile-guest.
 
@@ -30,13 +31,14 @@ class ConsoleRing {
   [[nodiscard]] std::uint64_t end() const { return end_; }
   // The oldest offset that is kept.
   [[nodiscard]] std::uint64_t begin() const { return end_ - kept_.size(); }
-  // At most `max` bytes from `offset` on, which is moved forward to begin() if it is older, and past what is returned.
+  // At most `max` bytes from `offset` on, which is moved forward to begin() if it is older, and past what is
+  // returned.
   Bytes read(std::uint64_t& offset, std::size_t max) const;
   // The last `max` bytes.
   [[nodiscard]] Bytes tail(std::size_t max) const;
 
  private:
-  Bytes kept_;               // oldest byte at start_, wrapping around once it is full
+  Bytes kept_;  // oldest byte at start_, wrapping around once it is full
   std::size_t start_ = 0;
   std::uint64_t end_ = 0;
 };

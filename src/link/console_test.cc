@@ -62,7 +62,8 @@ TEST(EventHub, AWatcherHoldsOneEventOfAKind) {
       [](EventHub::Watcher& from, std::vector<std::string>& out) -> async::Task<void> {
         for (int i = 0; i < 3; ++i) {
           SandboxEvent event = co_await from.next();
-          out.push_back(event.sandbox.str().substr(0, 1) + linkapi::EnumNameEventKind(event.kind) + event.detail);
+          out.push_back(event.sandbox.str().substr(0, 1) + linkapi::EnumNameEventKind(event.kind) +
+                        event.detail);
         }
       }(watcher, seen),
       [](std::exception_ptr) {});

@@ -45,11 +45,17 @@ async::Task<void> ControlDoor::answer(rpc::Call call) {
   }
   Result<void> outcome;
   switch ((*request)->body_type()) {
-    case linkapi::RequestBody::GuestCall: outcome = co_await guest_call(call, *(*request)->body_as_GuestCall()); break;
-    case linkapi::RequestBody::Console: outcome = co_await console(call, *(*request)->body_as_Console()); break;
+    case linkapi::RequestBody::GuestCall:
+      outcome = co_await guest_call(call, *(*request)->body_as_GuestCall());
+      break;
+    case linkapi::RequestBody::Console:
+      outcome = co_await console(call, *(*request)->body_as_Console());
+      break;
     default:
-      outcome = make_error(Code::kPermissionDenied, "link.wrong_socket", "this request is not served on the control socket");
-      log_.warning("refused", {{"door", "control"}, {"kind", linkapi::EnumNameRequestBody((*request)->body_type())}});
+      outcome = make_error(Code::kPermissionDenied, "link.wrong_socket",
+                           "this request is not served on the control socket");
+      log_.warning("refused",
+                   {{"door", "control"}, {"kind", linkapi::EnumNameRequestBody((*request)->body_type())}});
   }
   call.finish(outcome);
 }
@@ -62,11 +68,15 @@ async::Task<Result<void>> ControlDoor::guest_call(rpc::Call& call, const linkapi
 
   auto started = std::chrono::steady_clock::now();
   RelayCounts counts;
-  auto outcome = co_await relay_call(call, *attachment, facts, to_bytes(bytes_of(*request.request())), limit, counts, log_);
-  auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started);
+  auto outcome = co_await relay_call(call, *attachment, facts, to_bytes(bytes_of(*request.request())), limit,
+                                     counts, log_);
+  auto took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started);
   log_.info("guest_call", {{"sandbox", sandbox.str()},
                            {"kind", guestapi::EnumNameRequestBody(facts.kind)},
-                           {"outcome", counts.client_left ? "client_left" : outcome.ok() ? "ok" : outcome.error().reason},
+                           {"outcome", counts.client_left ? "client_left"
+                                       : outcome.ok()     ? "ok"
+                                                          : outcome.error().reason},
                            {"to_guest_bytes", std::to_string(counts.to_guest_bytes)},
                            {"from_guest_bytes", std::to_string(counts.from_guest_bytes)},
                            {"ms", std::to_string(took.count())}});
@@ -82,7 +92,9 @@ async::Task<Result<void>> ControlDoor::console(rpc::Call& call, const linkapi::C
   attachment.reset();
   auto outcome = co_await (send_console(call, *console, request.follow()) || call.gone());
   bool left = outcome.index() == 1;
-  log_.info("console", {{"sandbox", sandbox.str()}, {"follow", request.follow() ? "true" : "false"}, {"outcome", left ? "client_left" : "ok"}});
+  log_.info("console", {{"sandbox", sandbox.str()},
+                        {"follow", request.follow() ? "true" : "false"},
+                        {"outcome", left ? "client_left" : "ok"}});
   if (left) co_return std::get<1>(std::move(outcome));
   co_return std::get<0>(std::move(outcome));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the control plane may ask (the second half of link.fbs): talk to the daemons of attached sandboxes and read
-// their consoles. Nothing here can attach a sandbox or reach a VMM. Posture: tenant-input.
+// What the control plane may ask (the second half of link.fbs): talk to the daemons of attached sandboxes and
+// read their consoles. Nothing here can attach a sandbox or reach a VMM. Posture: tenant-input.
 
 #include "lib/obs/log.h"
 #include "lib/rpc/call.h"

@@ -8,7 +8,9 @@ namespace space::link {
 EventHub::Watcher::Watcher(const async::Executor& executor, EventHub& hub) : hub_(hub), changed_(executor) {
   hub_.watchers_.insert(this);
 }
-EventHub::Watcher::~Watcher() { hub_.watchers_.erase(this); }
+EventHub::Watcher::~Watcher() {
+  hub_.watchers_.erase(this);
+}
 
 async::Task<SandboxEvent> EventHub::Watcher::next() {
   while (waiting_.empty()) co_await changed_.wait();
@@ -19,9 +21,10 @@ async::Task<SandboxEvent> EventHub::Watcher::next() {
 
 void EventHub::raise(const SandboxEvent& event) {
   for (Watcher* watcher : watchers_) {
-    auto same = std::find_if(watcher->waiting_.begin(), watcher->waiting_.end(), [&](const SandboxEvent& waiting) {
-      return waiting.sandbox == event.sandbox && waiting.kind == event.kind;
-    });
+    auto same =
+        std::find_if(watcher->waiting_.begin(), watcher->waiting_.end(), [&](const SandboxEvent& waiting) {
+          return waiting.sandbox == event.sandbox && waiting.kind == event.kind;
+        });
     if (same != watcher->waiting_.end()) {
       same->detail = event.detail;
     } else {

@@ -2,8 +2,8 @@
 #pragma once
 // What happens to sandboxes, from where it is noticed to everybody who watches.
 //
-// A watcher holds at most one waiting event of each sandbox and kind: a VMM that repeats itself only changes the
-// detail of the one that waits. So nothing grows, and no kind hides another.
+// A watcher holds at most one waiting event of each sandbox and kind: a VMM that repeats itself only changes
+// the detail of the one that waits. So nothing grows, and no kind hides another.
 //
 // Resource types; one loop. Posture: internal; the details have been bounded by who raises.
 

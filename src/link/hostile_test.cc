@@ -77,7 +77,8 @@ class RawDaemon : public wire::MuxHandler {
 };
 
 Task<std::unique_ptr<rpc::Call>> watch(HostileTest& t) {
-  auto call = std::make_unique<rpc::Call>(std::move(*co_await t.node->start(wire::pack_body<linkapi::RequestT>(linkapi::WatchT{}))));
+  auto call = std::make_unique<rpc::Call>(
+      std::move(*co_await t.node->start(wire::pack_body<linkapi::RequestT>(linkapi::WatchT{}))));
   co_return call;
 }
 Task<linkapi::EventT> next_event(rpc::Call& watch) {
@@ -114,11 +115,21 @@ Task<void> violation(HostileTest& t, std::string program) {
   EXPECT_TRUE((co_await t.attach(again, 2)).ok());
   EXPECT_EQ((co_await t.ask(again, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(HostileTest, GarbageMessages) { run(violation(*this, "garbage")); }
-TEST_F(HostileTest, WrongKinds) { run(violation(*this, "wrong-kind")); }
-TEST_F(HostileTest, SuccessWithoutExit) { run(violation(*this, "no-exit")); }
-TEST_F(HostileTest, RepeatedAnswers) { run(violation(*this, "two-starts")); }
-TEST_F(HostileTest, UnknownChannels) { run(violation(*this, "channel-9")); }
+TEST_F(HostileTest, GarbageMessages) {
+  run(violation(*this, "garbage"));
+}
+TEST_F(HostileTest, WrongKinds) {
+  run(violation(*this, "wrong-kind"));
+}
+TEST_F(HostileTest, SuccessWithoutExit) {
+  run(violation(*this, "no-exit"));
+}
+TEST_F(HostileTest, RepeatedAnswers) {
+  run(violation(*this, "two-starts"));
+}
+TEST_F(HostileTest, UnknownChannels) {
+  run(violation(*this, "channel-9"));
+}
 
 // Bytes on the wire: `make` gives what the daemon writes once it has a call.
 Task<void> raw(HostileTest& t, std::function<Bytes(RawDaemon&)> make, std::string reason) {
@@ -135,7 +146,12 @@ TEST_F(HostileTest, BytesThatAreNoFrame) {
   run(raw(*this, [](RawDaemon&) { return to_bytes(std::string(1000, 'g')); }, "link.protocol_error"));
 }
 TEST_F(HostileTest, AHugeFrame) {
-  run(raw(*this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kMessage, d.opened[0], as_bytes("x"), 0xffffffffU); }, "link.protocol_error"));
+  run(raw(
+      *this,
+      [](RawDaemon& d) {
+        return d.frame(wire::FrameKind::kMessage, d.opened[0], as_bytes("x"), 0xffffffffU);
+      },
+      "link.protocol_error"));
 }
 TEST_F(HostileTest, ACutFrame) {
   run(raw(
@@ -157,10 +173,13 @@ TEST_F(HostileTest, AFrameOfAnotherNonce) {
       "link.protocol_error"));
 }
 TEST_F(HostileTest, ACallFromTheGuest) {
-  run(raw(*this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kOpen, 77, "let me in"); }, "link.protocol_error"));
+  run(raw(
+      *this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kOpen, 77, "let me in"); },
+      "link.protocol_error"));
 }
 TEST_F(HostileTest, AStreamThatNeverWas) {
-  run(raw(*this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kData, 500, "x"); }, "link.protocol_error"));
+  run(raw(
+      *this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kData, 500, "x"); }, "link.protocol_error"));
 }
 TEST_F(HostileTest, MoreThanTheWindow) {
   run(raw(
@@ -176,7 +195,9 @@ TEST_F(HostileTest, MoreThanTheWindow) {
       "link.protocol_error"));
 }
 TEST_F(HostileTest, AnEndWithoutStatus) {
-  run(raw(*this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kEnd, d.opened[0], ""); }, "link.protocol_error"));
+  run(raw(
+      *this, [](RawDaemon& d) { return d.frame(wire::FrameKind::kEnd, d.opened[0], ""); },
+      "link.protocol_error"));
 }
 
 Task<void> noise_before_echo(HostileTest& t) {
@@ -184,12 +205,15 @@ Task<void> noise_before_echo(HostileTest& t) {
   EXPECT_TRUE((co_await t.attach(m)).ok());
   // What an earlier attachment left behind: a cut frame, half an echo.
   std::string noise(10'000, 'n');
-  noise += std::string(reinterpret_cast<const char*>(wire::kEchoMagic.data()), 16) + noise;  // SAFETY: bytes alias
+  noise +=
+      std::string(reinterpret_cast<const char*>(wire::kEchoMagic.data()), 16) + noise;  // SAFETY: bytes alias
   EXPECT_TRUE(os::write_all(m.channel.get(), as_bytes(noise)).ok());
   m.start_daemon();
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(HostileTest, WhatCameBeforeTheEchoIsDiscarded) { run(noise_before_echo(*this)); }
+TEST_F(HostileTest, WhatCameBeforeTheEchoIsDiscarded) {
+  run(noise_before_echo(*this));
+}
 
 Task<void> endless_noise(HostileTest& t) {
   auto& m = t.machine('a', false);
@@ -203,7 +227,9 @@ Task<void> endless_noise(HostileTest& t) {
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")), 20'000)).reason(), "link.protocol_error");
   writer.join();
 }
-TEST_F(HostileTest, EndlessNoiseInsteadOfAnEchoEndsTheAttachment) { run(endless_noise(*this)); }
+TEST_F(HostileTest, EndlessNoiseInsteadOfAnEchoEndsTheAttachment) {
+  run(endless_noise(*this));
+}
 
 // Frames that cost no window, as fast as a thread can write them.
 Task<void> flood(HostileTest& t) {
@@ -224,11 +250,14 @@ Task<void> flood(HostileTest& t) {
     while (daemon.write(block)) written += block.size();
   });
   co_await until([&] { return written > 4 * block.size(); });
-  for (int i = 0; i < 5; ++i) EXPECT_EQ((co_await t.ask(other, guest_request(exec_of("true")))).reason(), "ok");
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ((co_await t.ask(other, guest_request(exec_of("true")))).reason(), "ok");
   co_await t.link->stop();
   writer.join();
 }
-TEST_F(HostileTest, AFloodOfOneSandboxDoesNotStarveAnother) { run(flood(*this)); }
+TEST_F(HostileTest, AFloodOfOneSandboxDoesNotStarveAnother) {
+  run(flood(*this));
+}
 
 Task<void> unread_requests(HostileTest& t) {
   auto& m = t.machine('a', false);
@@ -246,7 +275,9 @@ Task<void> unread_requests(HostileTest& t) {
   // So much waits now that a further call fails at once, whatever its deadline.
   EXPECT_EQ((co_await t.ask(m, exec(), 3'600'000)).reason(), "link.guest_not_answering");
 }
-TEST_F(HostileTest, ADaemonThatDoesNotReadDoesNotMakeRequestsPileUp) { run(unread_requests(*this)); }
+TEST_F(HostileTest, ADaemonThatDoesNotReadDoesNotMakeRequestsPileUp) {
+  run(unread_requests(*this));
+}
 
 Task<void> descriptors(HostileTest& t) {
   auto& m = t.machine('a', false);
@@ -255,7 +286,9 @@ Task<void> descriptors(HostileTest& t) {
   EXPECT_TRUE(os::send_with_fds(m.channel.get(), as_bytes("x"), {pair.first.get()}).ok());
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "link.protocol_error");
 }
-TEST_F(HostileTest, DescriptorsFromAVmmAreRefused) { run(descriptors(*this)); }
+TEST_F(HostileTest, DescriptorsFromAVmmAreRefused) {
+  run(descriptors(*this));
+}
 
 Task<void> generations(HostileTest& t) {
   auto& first = t.machine('a');
@@ -273,7 +306,9 @@ Task<void> generations(HostileTest& t) {
   EXPECT_FALSE(refused.ok());
   if (!refused.ok()) EXPECT_EQ(refused.error().reason, "link.stale_generation");
 }
-TEST_F(HostileTest, ANewGenerationReplacesAnOlderOneOnly) { run(generations(*this)); }
+TEST_F(HostileTest, ANewGenerationReplacesAnOlderOneOnly) {
+  run(generations(*this));
+}
 
 }  // namespace
 }  // namespace space::link

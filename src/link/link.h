@@ -2,8 +2,8 @@
 #pragma once
 // space-link as an object: two listening sockets, one per right, and the sandboxes behind them.
 //
-// Who can connect to the node socket can attach sandboxes and drive VMMs; who can connect to the control socket can
-// only talk to daemons. Resource type; one loop. Posture: hostile-guest.
+// Who can connect to the node socket can attach sandboxes and drive VMMs; who can connect to the control
+// socket can only talk to daemons. Resource type; one loop. Posture: hostile-guest.
 
 #include "lib/obs/log.h"
 #include "lib/os/random.h"
@@ -18,7 +18,8 @@ namespace space::link {
 class Link {
  public:
   // The sockets are listening and non-blocking. The references outlive this object.
-  Link(const async::Executor& executor, os::Random& random, const obs::Log& log, os::Fd node_listener, os::Fd control_listener);
+  Link(const async::Executor& executor, os::Random& random, const obs::Log& log, os::Fd node_listener,
+       os::Fd control_listener);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   void start();

@@ -9,7 +9,8 @@
 namespace space::link {
 namespace asio = boost::asio;
 
-FakeMachine::FakeMachine(const async::Executor& executor, std::string name) : id(std::move(name)), executor_(executor), scope_(executor) {
+FakeMachine::FakeMachine(const async::Executor& executor, std::string name)
+    : id(std::move(name)), executor_(executor), scope_(executor) {
   for (os::Fd* far : {&channel, &qmp_, &console_}) {
     auto pair = *os::unix_pair();
     *far = std::move(pair.first);
@@ -17,10 +18,13 @@ FakeMachine::FakeMachine(const async::Executor& executor, std::string name) : id
   }
 }
 
-std::vector<os::Fd> FakeMachine::near_ends() { return std::move(near_); }
+std::vector<os::Fd> FakeMachine::near_ends() {
+  return std::move(near_);
+}
 
 void FakeMachine::start_daemon() {
-  daemon_ = rpc::Connection::answer(executor_, std::move(channel), [this](rpc::Call call) { return answer(std::move(call)); });
+  daemon_ = rpc::Connection::answer(executor_, std::move(channel),
+                                    [this](rpc::Call call) { return answer(std::move(call)); });
 }
 
 void FakeMachine::say(std::string_view line) {
@@ -32,7 +36,9 @@ void FakeMachine::say(std::string_view line) {
   }
 }
 
-void FakeMachine::print(std::string_view text) { os::write_all(console_.get(), as_bytes(text)).ignore("a test machine"); }
+void FakeMachine::print(std::string_view text) {
+  os::write_all(console_.get(), as_bytes(text)).ignore("a test machine");
+}
 
 Task<void> FakeMachine::serve_qmp() {
   asio::posix::stream_descriptor socket(executor_, ::dup(qmp_.get()));
@@ -42,7 +48,8 @@ Task<void> FakeMachine::serve_qmp() {
   for (;;) {
     char buffer[4096];
     boost::system::error_code error;
-    std::size_t got = co_await socket.async_read_some(asio::buffer(buffer), asio::redirect_error(asio::use_awaitable, error));
+    std::size_t got = co_await socket.async_read_some(asio::buffer(buffer),
+                                                      asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return;
     lines.append(as_bytes(std::string_view(buffer, got))).ignore("ours are short");
     while (auto line = lines.next()) {
@@ -82,7 +89,8 @@ Task<void> FakeMachine::exec(rpc::Call& call, const guestapi::ExecT& request) {
     (co_await call.send_message(to_bytes("this is no flatbuffer"))).ignore("test");
     co_return call.finish({});
   }
-  if (program == "status-evil") co_return call.finish(make_error(Code::kNotFound, "control.evil", "line\nand \x1b[31mcolour"));
+  if (program == "status-evil")
+    co_return call.finish(make_error(Code::kNotFound, "control.evil", "line\nand \x1b[31mcolour"));
   (co_await send(started_reply())).ignore("test");
   if (program == "no-exit") co_return call.finish({});
   if (program == "two-starts") (co_await send(started_reply())).ignore("test");
@@ -107,8 +115,10 @@ Task<void> FakeMachine::exec(rpc::Call& call, const guestapi::ExecT& request) {
     for (;;) {
       auto event = co_await call.next();
       if (!event.ok() || std::holds_alternative<rpc::End>(*event)) break;
-      if (auto* data = std::get_if<rpc::Data>(&*event)) (co_await call.send_data(1, data->bytes)).ignore("test");
-      if (auto* message = std::get_if<rpc::Message>(&*event)) controls.push_back(wire::unpack<guestapi::ControlT>(message->bytes)->body.type);
+      if (auto* data = std::get_if<rpc::Data>(&*event))
+        (co_await call.send_data(1, data->bytes)).ignore("test");
+      if (auto* message = std::get_if<rpc::Message>(&*event))
+        controls.push_back(wire::unpack<guestapi::ControlT>(message->bytes)->body.type);
     }
   } else {
     (co_await call.send_data(1, as_bytes("out"))).ignore("test");
@@ -125,7 +135,8 @@ Task<void> FakeMachine::answer(rpc::Call call) {
   auto send = [&](auto body) { return call.send_message(guest_reply(std::move(body))); };
   using guestapi::RequestBody;
   switch (request->body.type) {
-    case RequestBody::Exec: co_return co_await exec(call, *request->body.AsExec());
+    case RequestBody::Exec:
+      co_return co_await exec(call, *request->body.AsExec());
     case RequestBody::Attach: {
       guestapi::AttachedT attached;
       attached.pid = 42;
@@ -165,7 +176,9 @@ Task<void> FakeMachine::answer(rpc::Call call) {
       (co_await send(std::move(page))).ignore("test");
       break;
     }
-    case RequestBody::StatFile: (co_await send(file_reply("x"))).ignore("test"); break;
+    case RequestBody::StatFile:
+      (co_await send(file_reply("x"))).ignore("test");
+      break;
     case RequestBody::WatchFiles: {
       (co_await send(guestapi::WatchingT{})).ignore("test");
       guestapi::WatchEventT event;
@@ -185,8 +198,11 @@ Task<void> FakeMachine::answer(rpc::Call call) {
       (co_await send(std::move(hello))).ignore("test");
       break;
     }
-    case RequestBody::GetMetrics: (co_await send(guestapi::MetricsT{})).ignore("test"); break;
-    default: break;  // those that answer by their end
+    case RequestBody::GetMetrics:
+      (co_await send(guestapi::MetricsT{})).ignore("test");
+      break;
+    default:
+      break;  // those that answer by their end
   }
   call.finish({});
 }
@@ -202,13 +218,18 @@ void LinkTest::SetUp() {
   dir = ::mkdtemp(pattern);
   log_file = *os::open_file(dir + "/log", O_WRONLY | O_CREAT | O_APPEND);
   log = std::make_unique<obs::Log>(log_file.get(), "link", clock);
-  link = std::make_unique<Link>(loop.get_executor(), random, *log, *os::listen_unix(dir + "/node"), *os::listen_unix(dir + "/control"));
+  link = std::make_unique<Link>(loop.get_executor(), random, *log, *os::listen_unix(dir + "/node"),
+                                *os::listen_unix(dir + "/control"));
   link->start();
-  node = std::make_unique<rpc::Client>(loop.get_executor(), random, "link", rpc::Client::to_path(dir + "/node"));
-  control = std::make_unique<rpc::Client>(loop.get_executor(), random, "link", rpc::Client::to_path(dir + "/control"));
+  node =
+      std::make_unique<rpc::Client>(loop.get_executor(), random, "link", rpc::Client::to_path(dir + "/node"));
+  control = std::make_unique<rpc::Client>(loop.get_executor(), random, "link",
+                                          rpc::Client::to_path(dir + "/control"));
 }
 
-void LinkTest::TearDown() { os::remove_tree(dir).ignore("test clean-up"); }
+void LinkTest::TearDown() {
+  os::remove_tree(dir).ignore("test clean-up");
+}
 
 Task<void> LinkTest::whole(Task<void> task) {
   co_await std::move(task);
@@ -240,7 +261,8 @@ Task<Result<void>> LinkTest::attach(FakeMachine& machine, std::uint64_t generati
   linkapi::AttachSandboxT request;
   request.sandbox = machine.id;
   request.generation = generation;
-  auto answer = co_await node->unary(wire::pack_body<linkapi::RequestT>(std::move(request)), 20s, machine.near_ends());
+  auto answer =
+      co_await node->unary(wire::pack_body<linkapi::RequestT>(std::move(request)), 20s, machine.near_ends());
   if (!answer.ok()) co_return std::move(answer).error();
   co_return Result<void>();
 }
@@ -262,7 +284,8 @@ Task<Answer> collect(rpc::Call& call) {
       answer.status = std::move(event).error();
       co_return answer;
     }
-    if (auto* message = std::get_if<rpc::Message>(&*event)) answer.messages.push_back(std::move(message->bytes));
+    if (auto* message = std::get_if<rpc::Message>(&*event))
+      answer.messages.push_back(std::move(message->bytes));
     if (auto* data = std::get_if<rpc::Data>(&*event)) answer.data[data->channel] += to_text(data->bytes);
     if (auto* end = std::get_if<rpc::End>(&*event)) {
       answer.status = std::move(end->status);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// For tests: a Link on a loop, clients on both of its sockets, and machines made of real sockets whose far ends the
-// test plays. A daemon behaves as its request tells it: see FakeMachine::answer.
+// For tests: a Link on a loop, clients on both of its sockets, and machines made of real sockets whose far
+// ends the test plays. A daemon behaves as its request tells it: see FakeMachine::answer.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ class FakeMachine {
   // Answers calls on the channel as a daemon would.
   void start_daemon();
   void start_qmp() { scope_.spawn(serve_qmp()); }
-  void say(std::string_view line);  // on the machine socket
+  void say(std::string_view line);    // on the machine socket
   void print(std::string_view text);  // on the console
   Task<void> stop();
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's side of a running Link: readiness, VMM commands, events, consoles, detaching, and who may ask what.
+// The node's side of a running Link: readiness, VMM commands, events, consoles, detaching, and who may ask
+// what.
 #include <set>
 
 #include "link/link_fixture.h"
@@ -13,7 +14,8 @@ template <class Body>
 Bytes request_of(Body body) {
   return wire::pack_body<linkapi::RequestT>(std::move(body));
 }
-Bytes machine_request(const FakeMachine& m, linkapi::MachineCommand command, std::uint32_t deadline_ms = 5000) {
+Bytes machine_request(const FakeMachine& m, linkapi::MachineCommand command,
+                      std::uint32_t deadline_ms = 5000) {
   linkapi::MachineT request;
   request.sandbox = m.id;
   request.command = command;
@@ -50,7 +52,9 @@ Body reply_of(const Result<Bytes>& answer) {
   EXPECT_TRUE(body.ok());
   return body.ok() ? std::move(*body) : Body();
 }
-std::string reason_of(const Result<Bytes>& answer) { return answer.ok() ? "ok" : answer.error().reason; }
+std::string reason_of(const Result<Bytes>& answer) {
+  return answer.ok() ? "ok" : answer.error().reason;
+}
 
 Task<linkapi::EventT> next_event(rpc::Call& watch) {
   auto event = co_await watch.next();
@@ -70,7 +74,9 @@ Task<void> readiness(MachineTest& t) {
   auto& stranger = t.machine('z');
   EXPECT_EQ(reason_of(co_await t.node_call(ready_request(stranger, 5000))), "link.no_such_sandbox");
 }
-TEST_F(MachineTest, ReadyMeansEchoAndHello) { run(readiness(*this)); }
+TEST_F(MachineTest, ReadyMeansEchoAndHello) {
+  run(readiness(*this));
+}
 
 Task<void> commands(MachineTest& t) {
   auto& m = t.machine('a');
@@ -85,11 +91,14 @@ Task<void> commands(MachineTest& t) {
   EXPECT_EQ(co_await state(MachineCommand::Continue), MachineState::Running);
   EXPECT_EQ(co_await state(MachineCommand::PowerDown), MachineState::Running);
   EXPECT_EQ(co_await state(MachineCommand::Quit), MachineState::Shutdown);
-  EXPECT_EQ(m.qmp_commands, (std::vector<std::string>{"qmp_capabilities", "query-status", "stop", "query-status", "cont", "query-status",
-                                                      "system_powerdown", "query-status", "quit"}));
+  EXPECT_EQ(m.qmp_commands,
+            (std::vector<std::string>{"qmp_capabilities", "query-status", "stop", "query-status", "cont",
+                                      "query-status", "system_powerdown", "query-status", "quit"}));
   EXPECT_EQ(reason_of(co_await t.node_call(machine_request(m, MachineCommand::Stop))), "link.qmp_closed");
 }
-TEST_F(MachineTest, CommandsReachTheVmm) { run(commands(*this)); }
+TEST_F(MachineTest, CommandsReachTheVmm) {
+  run(commands(*this));
+}
 
 // A VMM that turns bad after its handshake.
 Task<void> bad_vmm(MachineTest& t, FakeMachine::Qmp mode, std::string reason, bool closes) {
@@ -97,7 +106,8 @@ Task<void> bad_vmm(MachineTest& t, FakeMachine::Qmp mode, std::string reason, bo
   EXPECT_TRUE((co_await t.attach(m)).ok());
   rpc::Call watch = std::move(*co_await t.node->start(request_of(linkapi::WatchT{})));
   m.qmp_mode = mode;
-  EXPECT_EQ(reason_of(co_await t.node_call(machine_request(m, linkapi::MachineCommand::QueryStatus, 50))), reason);
+  EXPECT_EQ(reason_of(co_await t.node_call(machine_request(m, linkapi::MachineCommand::QueryStatus, 50))),
+            reason);
   if (closes) {
     auto event = co_await next_event(watch);
     EXPECT_EQ(event.kind, linkapi::EventKind::QmpClosed);
@@ -106,22 +116,34 @@ Task<void> bad_vmm(MachineTest& t, FakeMachine::Qmp mode, std::string reason, bo
   // The daemon is another matter.
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(MachineTest, AVmmThatIsSilent) { run(bad_vmm(*this, FakeMachine::Qmp::kSilent, "link.qmp_not_answering", false)); }
-TEST_F(MachineTest, AVmmThatTalksGarbage) { run(bad_vmm(*this, FakeMachine::Qmp::kGarbage, "link.qmp_protocol", true)); }
-TEST_F(MachineTest, AVmmThatNeverEndsItsLine) { run(bad_vmm(*this, FakeMachine::Qmp::kHugeLine, "link.qmp_protocol", true)); }
-TEST_F(MachineTest, AVmmThatAnswersWhatWasNotAsked) { run(bad_vmm(*this, FakeMachine::Qmp::kWrongNumber, "link.qmp_protocol", true)); }
+TEST_F(MachineTest, AVmmThatIsSilent) {
+  run(bad_vmm(*this, FakeMachine::Qmp::kSilent, "link.qmp_not_answering", false));
+}
+TEST_F(MachineTest, AVmmThatTalksGarbage) {
+  run(bad_vmm(*this, FakeMachine::Qmp::kGarbage, "link.qmp_protocol", true));
+}
+TEST_F(MachineTest, AVmmThatNeverEndsItsLine) {
+  run(bad_vmm(*this, FakeMachine::Qmp::kHugeLine, "link.qmp_protocol", true));
+}
+TEST_F(MachineTest, AVmmThatAnswersWhatWasNotAsked) {
+  run(bad_vmm(*this, FakeMachine::Qmp::kWrongNumber, "link.qmp_protocol", true));
+}
 
 Task<void> late_answer(MachineTest& t) {
   auto& m = t.machine('a');
   EXPECT_TRUE((co_await t.attach(m)).ok());
   m.qmp_mode = FakeMachine::Qmp::kSilent;
-  EXPECT_EQ(reason_of(co_await t.node_call(machine_request(m, linkapi::MachineCommand::QueryStatus, 30))), "link.qmp_not_answering");
+  EXPECT_EQ(reason_of(co_await t.node_call(machine_request(m, linkapi::MachineCommand::QueryStatus, 30))),
+            "link.qmp_not_answering");
   m.qmp_mode = FakeMachine::Qmp::kHonest;
   m.say(R"({"return": {"status": "paused"}, "id": 2})");  // the late one
-  auto now = reply_of<linkapi::MachineStatusT>(co_await t.node_call(machine_request(m, linkapi::MachineCommand::QueryStatus)));
+  auto now = reply_of<linkapi::MachineStatusT>(
+      co_await t.node_call(machine_request(m, linkapi::MachineCommand::QueryStatus)));
   EXPECT_EQ(now.state, linkapi::MachineState::Running);
 }
-TEST_F(MachineTest, ALateAnswerIsNotTakenForAnother) { run(late_answer(*this)); }
+TEST_F(MachineTest, ALateAnswerIsNotTakenForAnother) {
+  run(late_answer(*this));
+}
 
 Task<void> attach_without_vmm(MachineTest& t) {
   t.machines.push_back(std::make_unique<FakeMachine>(t.loop.get_executor(), std::string(20, 'a')));
@@ -132,7 +154,9 @@ Task<void> attach_without_vmm(MachineTest& t) {
   if (!attached.ok()) EXPECT_EQ(attached.error().reason, "link.qmp_protocol");
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "link.no_such_sandbox");
 }
-TEST_F(MachineTest, WithoutAVmmNothingIsAttached) { run(attach_without_vmm(*this)); }
+TEST_F(MachineTest, WithoutAVmmNothingIsAttached) {
+  run(attach_without_vmm(*this));
+}
 
 Task<void> events(MachineTest& t) {
   auto& m = t.machine('a');
@@ -154,7 +178,9 @@ Task<void> events(MachineTest& t) {
   EXPECT_EQ(ends, (std::set{linkapi::EventKind::QmpClosed, linkapi::EventKind::ChannelClosed}));
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "link.sandbox_gone");
 }
-TEST_F(MachineTest, EventsOfVmmsReachTheWatcher) { run(events(*this)); }
+TEST_F(MachineTest, EventsOfVmmsReachTheWatcher) {
+  run(events(*this));
+}
 
 Task<void> consoles(MachineTest& t) {
   auto& m = t.machine('a');
@@ -178,7 +204,9 @@ Task<void> consoles(MachineTest& t) {
   EXPECT_EQ(seen + rest.data[1], "one\x1b two");
   EXPECT_EQ(reason_of(co_await t.node_call(detach_request(again))), "link.no_such_sandbox");
 }
-TEST_F(MachineTest, ConsolesAreFollowedAndKept) { run(consoles(*this)); }
+TEST_F(MachineTest, ConsolesAreFollowedAndKept) {
+  run(consoles(*this));
+}
 
 Task<void> detach(MachineTest& t) {
   auto& m = t.machine('a');
@@ -189,14 +217,18 @@ Task<void> detach(MachineTest& t) {
   EXPECT_EQ((co_await collect(call)).reason(), "link.sandbox_gone");
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "link.no_such_sandbox");
 }
-TEST_F(MachineTest, DetachingEndsTheCalls) { run(detach(*this)); }
+TEST_F(MachineTest, DetachingEndsTheCalls) {
+  run(detach(*this));
+}
 
 Task<void> rights(MachineTest& t) {
   auto& m = t.machine('a');
   EXPECT_TRUE((co_await t.attach(m)).ok());
   EXPECT_EQ(reason_of(co_await t.node_call(call_request(m))), "link.wrong_socket");
   EXPECT_EQ(reason_of(co_await t.node_call(console_request(m, false))), "link.wrong_socket");
-  auto from_control = [&](Bytes request) -> Task<std::string> { co_return reason_of(co_await t.control->unary(std::move(request), 5s)); };
+  auto from_control = [&](Bytes request) -> Task<std::string> {
+    co_return reason_of(co_await t.control->unary(std::move(request), 5s));
+  };
   EXPECT_EQ(co_await from_control(machine_request(m, linkapi::MachineCommand::Quit)), "link.wrong_socket");
   EXPECT_EQ(co_await from_control(detach_request(m)), "link.wrong_socket");
   EXPECT_EQ(co_await from_control(ready_request(m, 10)), "link.wrong_socket");
@@ -208,14 +240,18 @@ Task<void> rights(MachineTest& t) {
   auto attached = co_await t.control->unary(request_of(std::move(attach)), 5s, other.near_ends());
   EXPECT_EQ(reason_of(attached), "link.wrong_socket");
 }
-TEST_F(MachineTest, EachSocketHasItsOwnRights) { run(rights(*this)); }
+TEST_F(MachineTest, EachSocketHasItsOwnRights) {
+  run(rights(*this));
+}
 
 Task<void> no_descriptors(MachineTest& t) {
   linkapi::AttachSandboxT attach;
   attach.sandbox = std::string(20, 'a');
   EXPECT_EQ(reason_of(co_await t.node_call(request_of(std::move(attach)))), "rpc.missing_descriptors");
 }
-TEST_F(MachineTest, AttachingNeedsTheSockets) { run(no_descriptors(*this)); }
+TEST_F(MachineTest, AttachingNeedsTheSockets) {
+  run(no_descriptors(*this));
+}
 
 }  // namespace
 }  // namespace space::link

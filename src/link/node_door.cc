@@ -14,7 +14,9 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 // Sockets should come non-blocking; one that doesn't would stop the loop.
-void make_non_blocking(const os::Fd& fd) { ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK); }
+void make_non_blocking(const os::Fd& fd) {
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+}
 
 // Asks the daemon who it is. One answer, judged like any other.
 async::Task<Result<guestapi::HelloReplyT>> say_hello(Attachment& attachment) {
@@ -50,14 +52,18 @@ async::Task<Result<guestapi::HelloReplyT>> say_hello(Attachment& attachment) {
   }
 }
 
-async::Task<Result<guestapi::HelloReplyT>> attached_and_hello(Attachment& attachment, std::chrono::milliseconds limit) {
+async::Task<Result<guestapi::HelloReplyT>> attached_and_hello(Attachment& attachment,
+                                                              std::chrono::milliseconds limit) {
   using boost::asio::experimental::awaitable_operators::operator||;
   SteadyTime deadline = std::chrono::steady_clock::now() + limit;
   SPACE_CO_CHECK_OK(co_await attachment.wait_attached(deadline));
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  auto outcome = co_await (say_hello(attachment) || async::sleep_for(std::max(left, std::chrono::milliseconds(0))));
+  auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  auto outcome =
+      co_await (say_hello(attachment) || async::sleep_for(std::max(left, std::chrono::milliseconds(0))));
   if (outcome.index() == 0) co_return std::get<0>(std::move(outcome));
-  co_return make_error(Code::kDeadlineExceeded, "link.guest_not_answering", "the sandbox's daemon is attached but did not say hello in time");
+  co_return make_error(Code::kDeadlineExceeded, "link.guest_not_answering",
+                       "the sandbox's daemon is attached but did not say hello in time");
 }
 
 // `work`, unless the client leaves first.
@@ -83,15 +89,22 @@ async::Task<void> NodeDoor::answer(rpc::Call call) {
 
 async::Task<Result<void>> NodeDoor::dispatch(rpc::Call& call, const linkapi::Request& request) {
   switch (request.body_type()) {
-    case linkapi::RequestBody::AttachSandbox: co_return co_await attach(call, *request.body_as_AttachSandbox());
-    case linkapi::RequestBody::WaitReady: co_return co_await wait_ready(call, *request.body_as_WaitReady());
-    case linkapi::RequestBody::DetachSandbox: co_return co_await detach(call, *request.body_as_DetachSandbox());
-    case linkapi::RequestBody::Machine: co_return co_await machine(call, *request.body_as_Machine());
-    case linkapi::RequestBody::Watch: co_return co_await watch(call);
-    default: break;
+    case linkapi::RequestBody::AttachSandbox:
+      co_return co_await attach(call, *request.body_as_AttachSandbox());
+    case linkapi::RequestBody::WaitReady:
+      co_return co_await wait_ready(call, *request.body_as_WaitReady());
+    case linkapi::RequestBody::DetachSandbox:
+      co_return co_await detach(call, *request.body_as_DetachSandbox());
+    case linkapi::RequestBody::Machine:
+      co_return co_await machine(call, *request.body_as_Machine());
+    case linkapi::RequestBody::Watch:
+      co_return co_await watch(call);
+    default:
+      break;
   }
   log_.warning("refused", {{"door", "node"}, {"kind", linkapi::EnumNameRequestBody(request.body_type())}});
-  co_return make_error(Code::kPermissionDenied, "link.wrong_socket", "this request is not served on the node socket");
+  co_return make_error(Code::kPermissionDenied, "link.wrong_socket",
+                       "this request is not served on the node socket");
 }
 
 async::Task<Result<void>> NodeDoor::attach(rpc::Call& call, const linkapi::AttachSandbox& request) {
@@ -100,7 +113,8 @@ async::Task<Result<void>> NodeDoor::attach(rpc::Call& call, const linkapi::Attac
   SPACE_CO_TRY(SandboxId sandbox, SandboxId::parse(request.sandbox()->string_view()));
   for (const auto& fd : fds) make_non_blocking(fd);
   Attachment::Sockets sockets{std::move(fds[0]), std::move(fds[1]), std::move(fds[2])};
-  SPACE_CO_TRY(std::shared_ptr<Attachment> attachment, sandboxes_.attach(sandbox, Generation(request.generation()), std::move(sockets)));
+  SPACE_CO_TRY(std::shared_ptr<Attachment> attachment,
+               sandboxes_.attach(sandbox, Generation(request.generation()), std::move(sockets)));
   auto ready = co_await unless_gone(call, attachment->qmp().wait_ready(kQmpHandshakeLimit));
   log_.info("attach", {{"sandbox", sandbox.str()},
                        {"generation", std::to_string(request.generation())},
@@ -113,8 +127,10 @@ async::Task<Result<void>> NodeDoor::attach(rpc::Call& call, const linkapi::Attac
 async::Task<Result<void>> NodeDoor::wait_ready(rpc::Call& call, const linkapi::WaitReady& request) {
   SPACE_CO_TRY(SandboxId sandbox, SandboxId::parse(request.sandbox()->string_view()));
   SPACE_CO_TRY(std::shared_ptr<Attachment> attachment, sandboxes_.find(sandbox));
-  auto hello = co_await unless_gone(call, attached_and_hello(*attachment, std::chrono::milliseconds(request.deadline_ms())));
-  log_.info("wait_ready", {{"sandbox", sandbox.str()}, {"outcome", hello.ok() ? "ok" : hello.error().reason}});
+  auto hello = co_await unless_gone(
+      call, attached_and_hello(*attachment, std::chrono::milliseconds(request.deadline_ms())));
+  log_.info("wait_ready",
+            {{"sandbox", sandbox.str()}, {"outcome", hello.ok() ? "ok" : hello.error().reason}});
   if (!hello.ok()) co_return std::move(hello).error();
   linkapi::GuestReadyT ready;
   ready.protocol = hello->protocol;
@@ -129,7 +145,8 @@ async::Task<Result<void>> NodeDoor::detach(rpc::Call& call, const linkapi::Detac
   SPACE_CO_TRY(SandboxId sandbox, SandboxId::parse(request.sandbox()->string_view()));
   SPACE_CO_TRY(std::shared_ptr<Attachment> attachment, sandboxes_.find(sandbox));
   co_await sandboxes_.detach(attachment);
-  log_.info("detach", {{"sandbox", sandbox.str()}, {"console_bytes", std::to_string(attachment->console()->ring().end())}});
+  log_.info("detach", {{"sandbox", sandbox.str()},
+                       {"console_bytes", std::to_string(attachment->console()->ring().end())}});
   Bytes tail = attachment->console()->ring().tail(kConsoleTailBytes);
   linkapi::ConsoleTailT reply;
   reply.text.resize(tail.size());
@@ -139,12 +156,15 @@ async::Task<Result<void>> NodeDoor::detach(rpc::Call& call, const linkapi::Detac
 
 async::Task<Result<void>> NodeDoor::machine(rpc::Call& call, const linkapi::Machine& request) {
   SPACE_CO_TRY(SandboxId sandbox, SandboxId::parse(request.sandbox()->string_view()));
-  if (request.command() > linkapi::MachineCommand::MAX) co_return field_error("command", "link.malformed_request", "there is no such machine command");
+  if (request.command() > linkapi::MachineCommand::MAX)
+    co_return field_error("command", "link.malformed_request", "there is no such machine command");
   SPACE_CO_TRY(std::shared_ptr<Attachment> attachment, sandboxes_.find(sandbox));
-  auto state = co_await unless_gone(call, attachment->qmp().command(request.command(), std::chrono::milliseconds(request.deadline_ms())));
-  log_.info("machine", {{"sandbox", sandbox.str()},
-                        {"command", linkapi::EnumNameMachineCommand(request.command())},
-                        {"outcome", state.ok() ? linkapi::EnumNameMachineState(*state) : state.error().reason}});
+  auto state = co_await unless_gone(
+      call, attachment->qmp().command(request.command(), std::chrono::milliseconds(request.deadline_ms())));
+  log_.info("machine",
+            {{"sandbox", sandbox.str()},
+             {"command", linkapi::EnumNameMachineCommand(request.command())},
+             {"outcome", state.ok() ? linkapi::EnumNameMachineState(*state) : state.error().reason}});
   if (!state.ok()) co_return std::move(state).error();
   linkapi::MachineStatusT reply;
   reply.state = *state;
@@ -159,7 +179,9 @@ async::Task<Result<void>> NodeDoor::watch(rpc::Call& call) {
     auto outcome = co_await (watcher.next() || call.gone());
     if (outcome.index() == 1) co_return std::get<1>(std::move(outcome));
     SandboxEvent event = std::get<0>(std::move(outcome));
-    log_.info("event", {{"sandbox", event.sandbox.str()}, {"kind", linkapi::EnumNameEventKind(event.kind)}, {"detail", event.detail}});
+    log_.info("event", {{"sandbox", event.sandbox.str()},
+                        {"kind", linkapi::EnumNameEventKind(event.kind)},
+                        {"detail", event.detail}});
     linkapi::EventT message;
     message.sandbox = event.sandbox.str();
     message.kind = event.kind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the node agent may ask (the first half of link.fbs): attach and detach sandboxes, drive their VMMs, watch.
-// Nothing here can talk to a daemon beyond Hello. Posture: internal.
+// What the node agent may ask (the first half of link.fbs): attach and detach sandboxes, drive their VMMs,
+// watch. Nothing here can talk to a daemon beyond Hello. Posture: internal.
 
 #include "lib/obs/log.h"
 #include "lib/rpc/call.h"

@@ -18,18 +18,26 @@ using linkapi::MachineState;
 constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::size_t kMaxPending = 16;
 
-Error closed_error(const std::string& why) { return make_error(Code::kUnavailable, "link.qmp_closed", why); }
+Error closed_error(const std::string& why) {
+  return make_error(Code::kUnavailable, "link.qmp_closed", why);
+}
 Error silent_error() {
-  return make_error(Code::kDeadlineExceeded, "link.qmp_not_answering", "the VMM did not answer on its machine socket in time");
+  return make_error(Code::kDeadlineExceeded, "link.qmp_not_answering",
+                    "the VMM did not answer on its machine socket in time");
 }
 
 std::string_view command_name(MachineCommand command) {
   switch (command) {
-    case MachineCommand::QueryStatus: return "query-status";
-    case MachineCommand::Stop: return "stop";
-    case MachineCommand::Continue: return "cont";
-    case MachineCommand::Quit: return "quit";
-    case MachineCommand::PowerDown: return "system_powerdown";
+    case MachineCommand::QueryStatus:
+      return "query-status";
+    case MachineCommand::Stop:
+      return "stop";
+    case MachineCommand::Continue:
+      return "cont";
+    case MachineCommand::Quit:
+      return "quit";
+    case MachineCommand::PowerDown:
+      return "system_powerdown";
   }
   return "query-status";
 }
@@ -37,7 +45,10 @@ std::string_view command_name(MachineCommand command) {
 }  // namespace
 
 QmpClient::QmpClient(const async::Executor& executor, os::Fd socket, OnEvent on_event)
-    : socket_(executor, socket.release()), on_event_(std::move(on_event)), changed_(executor), scope_(executor) {}
+    : socket_(executor, socket.release()),
+      on_event_(std::move(on_event)),
+      changed_(executor),
+      scope_(executor) {}
 
 void QmpClient::start() {
   scope_.spawn(read_loop());
@@ -50,7 +61,8 @@ async::Task<void> QmpClient::read_loop() {
     ssize_t got = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       boost::system::error_code error;
-      co_await socket_.async_wait(asio::posix::stream_descriptor::wait_read, asio::redirect_error(asio::use_awaitable, error));
+      co_await socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                  asio::redirect_error(asio::use_awaitable, error));
       if (error) co_return;
       continue;
     }
@@ -132,7 +144,8 @@ async::Task<Result<void>> QmpClient::send(std::string line, std::chrono::steady_
   co_return Result<void>();
 }
 
-async::Task<Result<QmpAnswer>> QmpClient::execute(std::string_view name, std::chrono::steady_clock::time_point deadline) {
+async::Task<Result<QmpAnswer>> QmpClient::execute(std::string_view name,
+                                                  std::chrono::steady_clock::time_point deadline) {
   if (dead_) co_return *dead_;
   if (pending_.size() >= kMaxPending) {
     close(closed_error("the VMM leaves its commands unanswered"));
@@ -157,7 +170,8 @@ async::Task<Result<QmpAnswer>> QmpClient::execute(std::string_view name, std::ch
   SPACE_CO_CHECK_OK(co_await send(qmp_command(name, id), deadline));
   while (!pending_.at(id).answer) {
     if (dead_) co_return *dead_;
-    if (!co_await changed_.wait_until(deadline) && !pending_.at(id).answer && !dead_) co_return silent_error();
+    if (!co_await changed_.wait_until(deadline) && !pending_.at(id).answer && !dead_)
+      co_return silent_error();
   }
   co_return *pending_.at(id).answer;
 }
@@ -186,7 +200,8 @@ async::Task<Result<void>> QmpClient::wait_ready(std::chrono::milliseconds limit)
   co_return Result<void>();
 }
 
-async::Task<Result<MachineState>> QmpClient::command(MachineCommand command, std::chrono::milliseconds limit) {
+async::Task<Result<MachineState>> QmpClient::command(MachineCommand command,
+                                                     std::chrono::milliseconds limit) {
   auto deadline = std::chrono::steady_clock::now() + limit;
   SPACE_CO_CHECK_OK(co_await wait_ready(limit));
   if (command == MachineCommand::Quit) quitting_ = true;
@@ -209,7 +224,9 @@ void QmpClient::close(Error why) {
   boost::system::error_code ignored;
   socket_.close(ignored);
   changed_.notify_all();
-  on_event_(QmpEvent{linkapi::EventKind::QmpClosed, quitting_ ? "quit" : why.reason == "link.qmp_protocol" ? "protocol error" : "closed"});
+  on_event_(QmpEvent{linkapi::EventKind::QmpClosed, quitting_                           ? "quit"
+                                                    : why.reason == "link.qmp_protocol" ? "protocol error"
+                                                                                        : "closed"});
 }
 
 async::Task<void> QmpClient::stop() {

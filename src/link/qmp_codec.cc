@@ -16,7 +16,9 @@ namespace json = boost::json;
 using linkapi::EventKind;
 using linkapi::MachineState;
 
-Error qmp_error(std::string what) { return make_error(Code::kDataLoss, "link.qmp_protocol", "the VMM sent " + std::move(what)); }
+Error qmp_error(std::string what) {
+  return make_error(Code::kDataLoss, "link.qmp_protocol", "the VMM sent " + std::move(what));
+}
 
 std::string_view text_of(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
@@ -33,7 +35,8 @@ Result<std::uint64_t> id_of(const json::object& object) {
   const json::value* id = object.if_contains("id");
   if (id == nullptr) return qmp_error("an answer without a number");
   if (const auto* number = id->if_uint64()) return *number;
-  if (const auto* number = id->if_int64(); number != nullptr && *number >= 0) return static_cast<std::uint64_t>(*number);
+  if (const auto* number = id->if_int64(); number != nullptr && *number >= 0)
+    return static_cast<std::uint64_t>(*number);
   return qmp_error("an answer with a number that is none");
 }
 
@@ -72,11 +75,14 @@ QmpMessage event_of(std::string_view name, const json::object& data) {
     std::string_view reason = text_of(data, "reason");
     const json::value* by_guest = data.if_contains("guest");
     if (by_guest != nullptr && by_guest->is_bool() && by_guest->get_bool()) {
-      return QmpEvent{EventKind::GuestShutdown, known_word(reason, {"guest-shutdown", "guest-reset", "guest-panic", "subsystem-reset"})};
+      return QmpEvent{EventKind::GuestShutdown, known_word(reason, {"guest-shutdown", "guest-reset",
+                                                                    "guest-panic", "subsystem-reset"})};
     }
     return QmpNoise{};
   }
-  if (name == "GUEST_PANICKED") return QmpEvent{EventKind::GuestPanicked, known_word(text_of(data, "action"), {"pause", "poweroff", "run"})};
+  if (name == "GUEST_PANICKED")
+    return QmpEvent{EventKind::GuestPanicked,
+                    known_word(text_of(data, "action"), {"pause", "poweroff", "run"})};
   if (name == "BLOCK_IO_ERROR") {
     std::string detail = known_word(text_of(data, "operation"), {"read", "write"});
     const json::value* no_space = data.if_contains("nospace");
@@ -131,7 +137,8 @@ Result<void> QmpLines::append(ByteView bytes) {
   begin_ = 0;
   std::string_view fresh = as_text(bytes);
   // No line may grow beyond the limit: neither the one that is begun nor one within the new bytes.
-  std::size_t length = buffer_.size() - (buffer_.rfind('\n') == std::string::npos ? 0 : buffer_.rfind('\n') + 1);
+  std::size_t length =
+      buffer_.size() - (buffer_.rfind('\n') == std::string::npos ? 0 : buffer_.rfind('\n') + 1);
   for (std::size_t at = 0; at < fresh.size();) {
     std::size_t end = fresh.find('\n', at);
     length += (end == std::string_view::npos ? fresh.size() : end) - at;

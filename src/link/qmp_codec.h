@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The machine protocol of a VMM (QMP): lines of JSON in, commands out. Pure. Posture: hostile-guest: a guest that has
-// taken over its VMM writes here what it likes.
+// The machine protocol of a VMM (QMP): lines of JSON in, commands out. Pure. Posture: hostile-guest: a guest
+// that has taken over its VMM writes here what it likes.
 //
-// Nothing of the VMM's text survives but what the types below can say: an answer's number, a known state, a known
-// event, an escaped and cut sentence. Errors: link.qmp_protocol.
+// Nothing of the VMM's text survives but what the types below can say: an answer's number, a known state, a
+// known event, an escaped and cut sentence. Errors: link.qmp_protocol.
 
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,7 @@ inline constexpr std::size_t kMaxQmpTextBytes = 200;
 struct QmpGreeting {};
 struct QmpAnswer {
   std::uint64_t id = 0;
-  std::optional<Error> error;  // link.machine_command_failed
+  std::optional<Error> error;                                    // link.machine_command_failed
   linkapi::MachineState state = linkapi::MachineState::Unknown;  // of query-status
 };
 struct QmpEvent {

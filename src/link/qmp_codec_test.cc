@@ -24,15 +24,22 @@ bool refused(std::string_view line) {
 }
 
 TEST(ParseQmp, ReadsWhatQemuSays) {
-  parsed<QmpGreeting>(R"({"QMP": {"version": {"qemu": {"micro": 0, "minor": 2, "major": 7}}, "capabilities": ["oob"]}})");
+  parsed<QmpGreeting>(
+      R"({"QMP": {"version": {"qemu": {"micro": 0, "minor": 2, "major": 7}}, "capabilities": ["oob"]}})");
   EXPECT_EQ(parsed<QmpAnswer>(R"({"return": {}, "id": 3})").id, 3U);
-  auto status = parsed<QmpAnswer>(R"({"return": {"status": "running", "singlestep": false, "running": true}, "id": 4})");
+  auto status = parsed<QmpAnswer>(
+      R"({"return": {"status": "running", "singlestep": false, "running": true}, "id": 4})");
   EXPECT_EQ(status.state, MachineState::Running);
-  auto event = parsed<QmpEvent>(R"({"timestamp": {"seconds": 1, "microseconds": 2}, "event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-reset"}})");
+  auto event = parsed<QmpEvent>(
+      R"({"timestamp": {"seconds": 1, "microseconds": 2}, "event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-reset"}})");
   EXPECT_EQ(event.kind, EventKind::GuestShutdown);
   EXPECT_EQ(event.detail, "guest-reset");
-  EXPECT_EQ(parsed<QmpEvent>(R"({"event": "GUEST_PANICKED", "data": {"action": "pause"}})").kind, EventKind::GuestPanicked);
-  EXPECT_EQ(parsed<QmpEvent>(R"({"event": "BLOCK_IO_ERROR", "data": {"operation": "write", "nospace": true}})").detail, "write, no space");
+  EXPECT_EQ(parsed<QmpEvent>(R"({"event": "GUEST_PANICKED", "data": {"action": "pause"}})").kind,
+            EventKind::GuestPanicked);
+  EXPECT_EQ(
+      parsed<QmpEvent>(R"({"event": "BLOCK_IO_ERROR", "data": {"operation": "write", "nospace": true}})")
+          .detail,
+      "write, no space");
 }
 TEST(ParseQmp, OurOwnShutdownAndUnknownEventsAreNoise) {
   parsed<QmpNoise>(R"({"event": "SHUTDOWN", "data": {"guest": false, "reason": "host-qmp-quit"}})");
@@ -40,9 +47,13 @@ TEST(ParseQmp, OurOwnShutdownAndUnknownEventsAreNoise) {
   parsed<QmpNoise>(R"({"event": "SHUTDOWN"})");
 }
 TEST(ParseQmp, OnlyKnownWordsGetThrough) {
-  EXPECT_EQ(parsed<QmpEvent>(R"({"event": "SHUTDOWN", "data": {"guest": true, "reason": "\u001b[31mevil"}})").detail, "other");
+  EXPECT_EQ(parsed<QmpEvent>(R"({"event": "SHUTDOWN", "data": {"guest": true, "reason": "\u001b[31mevil"}})")
+                .detail,
+            "other");
   EXPECT_EQ(parsed<QmpAnswer>(R"({"return": {"status": "evil"}, "id": 1})").state, MachineState::Unknown);
-  auto error = parsed<QmpAnswer>(R"({"error": {"class": "GenericError", "desc": "no\nsuch \u001b thing"}, "id": 1})").error;
+  auto error =
+      parsed<QmpAnswer>(R"({"error": {"class": "GenericError", "desc": "no\nsuch \u001b thing"}, "id": 1})")
+          .error;
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->reason, "link.machine_command_failed");
   EXPECT_TRUE(is_printable(error->message));

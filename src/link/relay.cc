@@ -14,8 +14,9 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 class Relay {
  public:
-  Relay(rpc::Call& client, rpc::Call guest, Attachment& attachment, CallRules rules, std::chrono::milliseconds answer_limit,
-        const async::Executor& executor, RelayCounts& counts, const obs::Log& log)
+  Relay(rpc::Call& client, rpc::Call guest, Attachment& attachment, CallRules rules,
+        std::chrono::milliseconds answer_limit, const async::Executor& executor, RelayCounts& counts,
+        const obs::Log& log)
       : client_(client),
         guest_(std::move(guest)),
         attachment_(attachment),
@@ -92,7 +93,8 @@ class Relay {
         counts_.to_guest_bytes += data->bytes.size();
       } else if (auto* message = std::get_if<rpc::Message>(&*event)) {
         SPACE_CO_TRY(auto kind, rules_.client_message(message->bytes));
-        log_.info("guest_control", {{"sandbox", attachment_.sandbox().str()}, {"kind", guestapi::EnumNameControlBody(kind)}});
+        log_.info("guest_control",
+                  {{"sandbox", attachment_.sandbox().str()}, {"kind", guestapi::EnumNameControlBody(kind)}});
         sent = co_await guest_.send_message(std::move(message->bytes));
         // The one error of sending that is the client's fault.
         if (!sent.ok() && sent.error().code == Code::kInvalidArgument) co_return sent;
@@ -118,8 +120,9 @@ class Relay {
       }
       SteadyTime deadline = *owed_since_ + answer_limit_;
       if (std::chrono::steady_clock::now() >= deadline) {
-        co_return make_error(Code::kDeadlineExceeded, "link.guest_not_answering",
-                             "the sandbox's daemon did not answer in time; the guest may be hung or very busy");
+        co_return make_error(
+            Code::kDeadlineExceeded, "link.guest_not_answering",
+            "the sandbox's daemon did not answer in time; the guest may be hung or very busy");
       }
       co_await changed_.wait_until(deadline);
     }
@@ -138,7 +141,8 @@ class Relay {
 };
 
 // Waits for the attachment, or for the client to leave.
-async::Task<Result<void>> wait_for_daemon(rpc::Call& client, Attachment& attachment, SteadyTime deadline, RelayCounts& counts) {
+async::Task<Result<void>> wait_for_daemon(rpc::Call& client, Attachment& attachment, SteadyTime deadline,
+                                          RelayCounts& counts) {
   using boost::asio::experimental::awaitable_operators::operator||;
   auto outcome = co_await (attachment.wait_attached(deadline) || client.gone());
   if (outcome.index() == 0) co_return std::get<0>(std::move(outcome));
@@ -148,13 +152,16 @@ async::Task<Result<void>> wait_for_daemon(rpc::Call& client, Attachment& attachm
 
 }  // namespace
 
-async::Task<Result<void>> relay_call(rpc::Call& client, Attachment& attachment, RequestFacts facts, Bytes request,
-                                     std::chrono::milliseconds answer_limit, RelayCounts& counts, const obs::Log& log) {
+async::Task<Result<void>> relay_call(rpc::Call& client, Attachment& attachment, RequestFacts facts,
+                                     Bytes request, std::chrono::milliseconds answer_limit,
+                                     RelayCounts& counts, const obs::Log& log) {
   SPACE_CO_TRY(Attachment::Slot slot, attachment.reserve());
   auto executor = co_await boost::asio::this_coro::executor;
-  SPACE_CO_CHECK_OK(co_await wait_for_daemon(client, attachment, std::chrono::steady_clock::now() + answer_limit, counts));
+  SPACE_CO_CHECK_OK(
+      co_await wait_for_daemon(client, attachment, std::chrono::steady_clock::now() + answer_limit, counts));
   SPACE_CO_TRY(rpc::Call guest, attachment.open(std::move(request)));
-  Relay relay(client, std::move(guest), attachment, CallRules(std::move(facts)), answer_limit, executor, counts, log);
+  Relay relay(client, std::move(guest), attachment, CallRules(std::move(facts)), answer_limit, executor,
+              counts, log);
   co_return co_await relay.run();
 }
 

@@ -39,7 +39,10 @@ Task<void> every_kind(RelayTest& t) {
 
   guestapi::StatFileT stat;
   stat.path = "/g";
-  EXPECT_EQ(message_as<guestapi::FileInfoT>((co_await t.ask(m, guest_request(std::move(stat)))).messages.at(0)).path, "/g");
+  EXPECT_EQ(
+      message_as<guestapi::FileInfoT>((co_await t.ask(m, guest_request(std::move(stat)))).messages.at(0))
+          .path,
+      "/g");
 
   guestapi::WatchFilesT watch;
   watch.path = "/w";
@@ -94,7 +97,9 @@ Task<void> both_ways(RelayTest& t) {
   EXPECT_EQ(m.controls.size(), 1U);
   co_await scope.drain();
 }
-TEST_F(RelayTest, StreamsBothWaysKeepEveryByteAndHalfCloses) { run(both_ways(*this)); }
+TEST_F(RelayTest, StreamsBothWaysKeepEveryByteAndHalfCloses) {
+  run(both_ways(*this));
+}
 
 Task<void> upload(RelayTest& t) {
   auto& m = t.machine('a');
@@ -112,7 +117,9 @@ Task<void> upload(RelayTest& t) {
   EXPECT_EQ(answer.reason(), "ok");
   EXPECT_EQ(m.received, "part part part part part ");
 }
-TEST_F(RelayTest, TheDeadlineOfAnUploadIsTheDaemonsAlone) { run(upload(*this)); }
+TEST_F(RelayTest, TheDeadlineOfAnUploadIsTheDaemonsAlone) {
+  run(upload(*this));
+}
 
 Task<void> stuck_upload(RelayTest& t) {
   auto& m = t.machine('a');
@@ -125,7 +132,9 @@ Task<void> stuck_upload(RelayTest& t) {
   EXPECT_EQ((co_await collect(call)).reason(), "link.guest_not_answering");
   co_await scope.drain();
 }
-TEST_F(RelayTest, ADaemonThatDoesNotTakeAnUploadIsLate) { run(stuck_upload(*this)); }
+TEST_F(RelayTest, ADaemonThatDoesNotTakeAnUploadIsLate) {
+  run(stuck_upload(*this));
+}
 
 Task<void> silent(RelayTest& t) {
   auto& m = t.machine('a');
@@ -138,7 +147,9 @@ Task<void> silent(RelayTest& t) {
   EXPECT_TRUE((co_await t.attach(dead)).ok());
   EXPECT_EQ((co_await t.ask(dead, guest_request(exec_of("true")), 50)).reason(), "link.guest_not_answering");
 }
-TEST_F(RelayTest, ASilentDaemonIsAnErrorInTime) { run(silent(*this)); }
+TEST_F(RelayTest, ASilentDaemonIsAnErrorInTime) {
+  run(silent(*this));
+}
 
 Task<void> late_boot(RelayTest& t) {
   auto& m = t.machine('a', false);
@@ -148,7 +159,9 @@ Task<void> late_boot(RelayTest& t) {
   m.start_daemon();
   EXPECT_EQ((co_await collect(early)).reason(), "ok");
 }
-TEST_F(RelayTest, ACallWaitsForADaemonThatIsStillBooting) { run(late_boot(*this)); }
+TEST_F(RelayTest, ACallWaitsForADaemonThatIsStillBooting) {
+  run(late_boot(*this));
+}
 
 Task<void> slow_reader(RelayTest& t) {
   auto& m = t.machine('a');
@@ -171,7 +184,9 @@ Task<void> slow_reader(RelayTest& t) {
   }
   call.reset();
 }
-TEST_F(RelayTest, AFloodWaitsForASlowReaderWithinTwoWindows) { run(slow_reader(*this)); }
+TEST_F(RelayTest, AFloodWaitsForASlowReaderWithinTwoWindows) {
+  run(slow_reader(*this));
+}
 
 Task<void> client_leaves(RelayTest& t) {
   auto& m = t.machine('a');
@@ -189,7 +204,9 @@ Task<void> client_leaves(RelayTest& t) {
   }
   co_await until([&] { return m.resets == 2; });
 }
-TEST_F(RelayTest, AClientThatLeavesResetsTheDaemonsCallAlsoAfterItsEnd) { run(client_leaves(*this)); }
+TEST_F(RelayTest, AClientThatLeavesResetsTheDaemonsCallAlsoAfterItsEnd) {
+  run(client_leaves(*this));
+}
 
 Task<void> connection_breaks(RelayTest& t) {
   auto& m = t.machine('a');
@@ -200,7 +217,9 @@ Task<void> connection_breaks(RelayTest& t) {
   co_await until([&] { return m.resets == 1; });
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(RelayTest, ALostConnectionResetsTheDaemonsCalls) { run(connection_breaks(*this)); }
+TEST_F(RelayTest, ALostConnectionResetsTheDaemonsCalls) {
+  run(connection_breaks(*this));
+}
 
 Task<void> daemon_gives_up(RelayTest& t) {
   auto& m = t.machine('a');
@@ -211,7 +230,9 @@ Task<void> daemon_gives_up(RelayTest& t) {
   EXPECT_EQ(evil.status.error().message, "line\\x0aand \\x1b[31mcolour");
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(RelayTest, ErrorsOfTheDaemonAreCleanedAndEndOneCall) { run(daemon_gives_up(*this)); }
+TEST_F(RelayTest, ErrorsOfTheDaemonAreCleanedAndEndOneCall) {
+  run(daemon_gives_up(*this));
+}
 
 Task<void> bad_requests(RelayTest& t) {
   auto& m = t.machine('a');
@@ -230,7 +251,9 @@ Task<void> bad_requests(RelayTest& t) {
   EXPECT_EQ((co_await collect(garbled)).reason(), "link.malformed_message");
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(RelayTest, ClientsMistakesEndTheirOwnCall) { run(bad_requests(*this)); }
+TEST_F(RelayTest, ClientsMistakesEndTheirOwnCall) {
+  run(bad_requests(*this));
+}
 
 Task<void> too_many(RelayTest& t) {
   auto& m = t.machine('a');
@@ -248,7 +271,9 @@ Task<void> too_many(RelayTest& t) {
   co_await until([&] { return m.resets == static_cast<int>(kMaxCallsPerSandbox); });
   EXPECT_EQ((co_await t.ask(m, guest_request(exec_of("true")))).reason(), "ok");
 }
-TEST_F(RelayTest, ASandboxTakesSixtyFourCallsAtOnce) { run(too_many(*this)); }
+TEST_F(RelayTest, ASandboxTakesSixtyFourCallsAtOnce) {
+  run(too_many(*this));
+}
 
 }  // namespace
 }  // namespace space::link

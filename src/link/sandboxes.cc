@@ -4,25 +4,31 @@
 namespace space::link {
 namespace {
 
-Error gone_error(const char* why) { return make_error(Code::kUnavailable, "link.sandbox_gone", why); }
+Error gone_error(const char* why) {
+  return make_error(Code::kUnavailable, "link.sandbox_gone", why);
+}
 
 }  // namespace
 
 Sandboxes::Sandboxes(const async::Executor& executor, os::Random& random, EventHub& hub, const obs::Log& log)
     : executor_(executor), random_(random), hub_(hub), log_(log), changed_(executor), scope_(executor) {}
 
-Result<std::shared_ptr<Attachment>> Sandboxes::attach(const SandboxId& sandbox, Generation generation, Attachment::Sockets sockets) {
+Result<std::shared_ptr<Attachment>> Sandboxes::attach(const SandboxId& sandbox, Generation generation,
+                                                      Attachment::Sockets sockets) {
   if (stopping_) return make_error(Code::kUnavailable, "link.stopping", "link is stopping");
   auto it = attachments_.find(sandbox);
   std::shared_ptr<Attachment> old = it == attachments_.end() ? nullptr : it->second;
   if (!old && attachments_.size() >= kMaxSandboxes) {
-    return make_error(Code::kResourceExhausted, "link.too_many_sandboxes", "link serves at most 1024 sandboxes");
+    return make_error(Code::kResourceExhausted, "link.too_many_sandboxes",
+                      "link serves at most 1024 sandboxes");
   }
   if (old && old->generation() > generation) {
-    return make_error(Code::kFailedPrecondition, "link.stale_generation", "a newer generation of the sandbox is attached");
+    return make_error(Code::kFailedPrecondition, "link.stale_generation",
+                      "a newer generation of the sandbox is attached");
   }
   auto console = old ? old->console() : std::make_shared<Console>(executor_);
-  auto fresh = std::make_shared<Attachment>(executor_, random_, hub_, log_, sandbox, generation, std::move(sockets), std::move(console));
+  auto fresh = std::make_shared<Attachment>(executor_, random_, hub_, log_, sandbox, generation,
+                                            std::move(sockets), std::move(console));
   attachments_[sandbox] = fresh;
   if (old) {
     scope_.spawn(replace(std::move(old), fresh));
@@ -39,7 +45,9 @@ async::Task<void> Sandboxes::replace(std::shared_ptr<Attachment> old, std::share
 
 Result<std::shared_ptr<Attachment>> Sandboxes::find(const SandboxId& sandbox) const {
   auto it = attachments_.find(sandbox);
-  if (it == attachments_.end()) return make_error(Code::kNotFound, "link.no_such_sandbox", "no sandbox " + sandbox.str() + " is attached");
+  if (it == attachments_.end())
+    return make_error(Code::kNotFound, "link.no_such_sandbox",
+                      "no sandbox " + sandbox.str() + " is attached");
   return it->second;
 }
 

@@ -14,7 +14,9 @@ namespace {
 
 using flatbuffers::String;
 
-std::string_view view(const String* text) { return text == nullptr ? std::string_view() : text->string_view(); }
+std::string_view view(const String* text) {
+  return text == nullptr ? std::string_view() : text->string_view();
+}
 
 bool is_bounded_path(std::string_view path, std::size_t max = kMaxPathBytes) {
   return !path.empty() && path.size() <= max && path.find('\0') == std::string_view::npos;
@@ -22,8 +24,8 @@ bool is_bounded_path(std::string_view path, std::size_t max = kMaxPathBytes) {
 
 // A name in a directory: clients join it to a path of their own machine.
 bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
-         name.find('\0') == std::string_view::npos;
+  return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
+         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
 // Is `path` the watched `top` or something below it, without steps back?
@@ -41,7 +43,8 @@ bool is_within(std::string_view path, std::string_view top) {
 }
 
 bool is_command_id(std::string_view id) {
-  return !id.empty() && id.size() <= kMaxCommandIdBytes && is_printable(id) && id.find_first_of(" /\"\\") == std::string_view::npos;
+  return !id.empty() && id.size() <= kMaxCommandIdBytes && is_printable(id) &&
+         id.find_first_of(" /\"\\") == std::string_view::npos;
 }
 
 bool are_counts(std::initializer_list<std::uint64_t> values) {
@@ -83,7 +86,8 @@ Result<guestapi::AttachedT> clean(const guestapi::Attached& from) {
 Result<guestapi::CommandInfoT> clean(const guestapi::CommandInfo& from) {
   if (!is_command_id(view(from.command_id()))) return protocol_error("a malformed command id");
   if (from.pid() > kMaxPid) return protocol_error("a process id out of range");
-  if (from.running() == (from.exit() != nullptr)) return protocol_error("a command that is running and has ended, or neither");
+  if (from.running() == (from.exit() != nullptr))
+    return protocol_error("a command that is running and has ended, or neither");
   if (!are_counts({from.stdout_bytes(), from.stderr_bytes()})) return protocol_error("an impossible size");
   guestapi::CommandInfoT to;
   if (from.argv() != nullptr) {
@@ -92,7 +96,8 @@ Result<guestapi::CommandInfoT> clean(const guestapi::CommandInfo& from) {
     for (const String* argument : *from.argv()) {
       bytes += view(argument).size();
       if (bytes > kMaxArgumentBytes) return protocol_error("arguments that are too long");
-      if (view(argument).find('\0') != std::string_view::npos) return protocol_error("an argument with a NUL");
+      if (view(argument).find('\0') != std::string_view::npos)
+        return protocol_error("an argument with a NUL");
       to.argv.push_back(repair_utf8(view(argument)));
     }
   }
@@ -116,7 +121,8 @@ Result<guestapi::FileInfoT> clean(const guestapi::FileInfo& from, std::string_vi
   if (!are_counts({from.size()})) return protocol_error("an impossible size");
   guestapi::FileInfoT to;
   if (from.target() != nullptr && from.target()->size() != 0) {
-    if (from.kind() != guestapi::FileKind::Symlink || !is_bounded_path(view(from.target()))) return protocol_error("a malformed link target");
+    if (from.kind() != guestapi::FileKind::Symlink || !is_bounded_path(view(from.target())))
+      return protocol_error("a malformed link target");
     to.target = std::string(view(from.target()));
   }
   to.path = std::string(path);
@@ -137,7 +143,8 @@ Result<guestapi::DirectoryPageT> clean(const guestapi::DirectoryPage& from) {
     std::string_view name = view(entry->path());
     if (!is_name(name)) return protocol_error("a directory entry that is no name");
     bytes += name.size() + view(entry->target()).size();
-    if (bytes > wire::kMaxMessageBytes) return protocol_error("a directory page that names more than it holds");
+    if (bytes > wire::kMaxMessageBytes)
+      return protocol_error("a directory page that names more than it holds");
     SPACE_TRY(auto info, clean(*entry, name));
     to.entries.push_back(std::make_unique<guestapi::FileInfoT>(std::move(info)));
   }
@@ -149,7 +156,8 @@ Result<guestapi::WatchEventT> clean(const guestapi::WatchEvent& from, std::strin
   std::string_view path = view(from.path());
   // An overflow is about no file in particular.
   bool nameless = path.empty() && from.kind() == guestapi::WatchKind::Overflow;
-  if (!nameless && (!is_bounded_path(path, kMaxPathBytes + 1 + kMaxNameBytes) || !is_within(path, top))) return protocol_error("a change of what is not watched");
+  if (!nameless && (!is_bounded_path(path, kMaxPathBytes + 1 + kMaxNameBytes) || !is_within(path, top)))
+    return protocol_error("a change of what is not watched");
   guestapi::WatchEventT to;
   to.kind = from.kind();
   to.path = std::string(path);
@@ -170,8 +178,8 @@ Result<guestapi::HelloReplyT> clean(const guestapi::HelloReply& from) {
 }
 
 Result<guestapi::MetricsT> clean(const guestapi::Metrics& from) {
-  if (!are_counts({from.uptime_ms(), from.cpu_user_ms(), from.cpu_system_ms(), from.cpu_idle_ms(), from.memory_total(), from.memory_available(),
-                   from.disk_total(), from.disk_free()})) {
+  if (!are_counts({from.uptime_ms(), from.cpu_user_ms(), from.cpu_system_ms(), from.cpu_idle_ms(),
+                   from.memory_total(), from.memory_available(), from.disk_total(), from.disk_free()})) {
     return protocol_error("an impossible metric");
   }
   guestapi::MetricsT to;
@@ -196,7 +204,8 @@ Result<CleanReply> finish(guestapi::ReplyBody kind, Result<Body> body) {
   reply.kind = kind;
   if constexpr (std::is_same_v<Body, guestapi::AttachedT>) reply.pty = body->pty;
   reply.message = wire::pack_body<guestapi::ReplyT>(std::move(*body));
-  if (reply.message.size() > wire::kMaxMessageBytes) return protocol_error("a message that is too large when it is spelled out");
+  if (reply.message.size() > wire::kMaxMessageBytes)
+    return protocol_error("a message that is too large when it is spelled out");
   return reply;
 }
 
@@ -204,18 +213,22 @@ bool is_reason(std::string_view reason) {
   constexpr std::string_view kPrefix = "guest.";
   if (!reason.starts_with(kPrefix)) return false;
   reason.remove_prefix(kPrefix.size());
-  return !reason.empty() && reason.size() <= 48 && std::all_of(reason.begin(), reason.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+  return !reason.empty() && reason.size() <= 48 &&
+         std::all_of(reason.begin(), reason.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
 }
 
 bool is_field(std::string_view field) {
   return field.size() <= 48 && std::all_of(field.begin(), field.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' || c == ']';
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' ||
+                  c == ']';
          });
 }
 
 }  // namespace
 
-Error protocol_error(std::string what) { return make_error(Code::kDataLoss, "link.protocol_error", "the sandbox's daemon sent " + std::move(what)); }
+Error protocol_error(std::string what) {
+  return make_error(Code::kDataLoss, "link.protocol_error", "the sandbox's daemon sent " + std::move(what));
+}
 
 Result<RequestFacts> examine_request(ByteView bytes) {
   auto malformed = [](const char* what) { return field_error("request", "link.malformed_request", what); };
@@ -231,30 +244,43 @@ Result<RequestFacts> examine_request(ByteView bytes) {
       facts.detached = request.body_as_Exec()->detached();
       facts.open_stdin = request.body_as_Exec()->open_stdin();
       if (!is_command_id(view(request.body_as_Exec()->command_id()))) {
-        return field_error("command_id", "link.malformed_command_id", "a command id has 1 to 128 printable characters, without spaces, quotes and slashes");
+        return field_error(
+            "command_id", "link.malformed_command_id",
+            "a command id has 1 to 128 printable characters, without spaces, quotes and slashes");
       }
       return facts;
     case guestapi::RequestBody::ReadFile:
       facts.path = std::string(view(request.body_as_ReadFile()->path()));
       facts.length = request.body_as_ReadFile()->length();
       break;
-    case guestapi::RequestBody::WriteFile: facts.path = std::string(view(request.body_as_WriteFile()->path())); break;
-    case guestapi::RequestBody::WatchFiles: facts.path = std::string(view(request.body_as_WatchFiles()->path())); break;
-    case guestapi::RequestBody::StatFile: facts.path = std::string(view(request.body_as_StatFile()->path())); break;
-    case guestapi::RequestBody::NONE: return malformed("the request for the daemon is empty");
+    case guestapi::RequestBody::WriteFile:
+      facts.path = std::string(view(request.body_as_WriteFile()->path()));
+      break;
+    case guestapi::RequestBody::WatchFiles:
+      facts.path = std::string(view(request.body_as_WatchFiles()->path()));
+      break;
+    case guestapi::RequestBody::StatFile:
+      facts.path = std::string(view(request.body_as_StatFile()->path()));
+      break;
+    case guestapi::RequestBody::NONE:
+      return malformed("the request for the daemon is empty");
     default:
-      if (facts.kind > guestapi::RequestBody::MAX) return malformed("the request for the daemon is of an unknown kind");
+      if (facts.kind > guestapi::RequestBody::MAX)
+        return malformed("the request for the daemon is of an unknown kind");
       return facts;
   }
-  if (!is_bounded_path(facts.path)) return field_error("path", "link.malformed_path", "a path has 1 to 4096 bytes and no NUL");
+  if (!is_bounded_path(facts.path))
+    return field_error("path", "link.malformed_path", "a path has 1 to 4096 bytes and no NUL");
   return facts;
 }
 
 Result<guestapi::ControlBody> examine_control(ByteView bytes) {
   Bytes aligned = to_bytes(bytes);
   auto verified = wire::verify<guestapi::Control>(aligned);
-  if (!verified.ok() || (*verified)->body_type() == guestapi::ControlBody::NONE || (*verified)->body_type() > guestapi::ControlBody::MAX) {
-    return make_error(Code::kInvalidArgument, "link.malformed_message", "a message for the daemon failed verification");
+  if (!verified.ok() || (*verified)->body_type() == guestapi::ControlBody::NONE ||
+      (*verified)->body_type() > guestapi::ControlBody::MAX) {
+    return make_error(Code::kInvalidArgument, "link.malformed_message",
+                      "a message for the daemon failed verification");
   }
   return (*verified)->body_type();
 }
@@ -265,20 +291,31 @@ Result<CleanReply> sanitize_reply(ByteView message, const RequestFacts& facts) {
   if (!verified.ok()) return protocol_error("a message that failed verification");
   const guestapi::Reply& reply = **verified;
   switch (auto kind = reply.body_type()) {
-    case guestapi::ReplyBody::Started: return finish(kind, clean(*reply.body_as_Started()));
-    case guestapi::ReplyBody::Exited: return finish(kind, clean(*reply.body_as_Exited()));
-    case guestapi::ReplyBody::Attached: return finish(kind, clean(*reply.body_as_Attached()));
-    case guestapi::ReplyBody::CommandInfo: return finish(kind, clean(*reply.body_as_CommandInfo()));
+    case guestapi::ReplyBody::Started:
+      return finish(kind, clean(*reply.body_as_Started()));
+    case guestapi::ReplyBody::Exited:
+      return finish(kind, clean(*reply.body_as_Exited()));
+    case guestapi::ReplyBody::Attached:
+      return finish(kind, clean(*reply.body_as_Attached()));
+    case guestapi::ReplyBody::CommandInfo:
+      return finish(kind, clean(*reply.body_as_CommandInfo()));
     case guestapi::ReplyBody::FileInfo:
       // The path is the one that was asked for, whatever the daemon calls it.
       return finish(kind, clean(*reply.body_as_FileInfo(), facts.path));
-    case guestapi::ReplyBody::DirectoryPage: return finish(kind, clean(*reply.body_as_DirectoryPage()));
-    case guestapi::ReplyBody::Watching: return finish(kind, Result<guestapi::WatchingT>(guestapi::WatchingT{}));
-    case guestapi::ReplyBody::WatchEvent: return finish(kind, clean(*reply.body_as_WatchEvent(), facts.path));
-    case guestapi::ReplyBody::Connected: return finish(kind, Result<guestapi::ConnectedT>(guestapi::ConnectedT{}));
-    case guestapi::ReplyBody::HelloReply: return finish(kind, clean(*reply.body_as_HelloReply()));
-    case guestapi::ReplyBody::Metrics: return finish(kind, clean(*reply.body_as_Metrics()));
-    case guestapi::ReplyBody::NONE: break;
+    case guestapi::ReplyBody::DirectoryPage:
+      return finish(kind, clean(*reply.body_as_DirectoryPage()));
+    case guestapi::ReplyBody::Watching:
+      return finish(kind, Result<guestapi::WatchingT>(guestapi::WatchingT{}));
+    case guestapi::ReplyBody::WatchEvent:
+      return finish(kind, clean(*reply.body_as_WatchEvent(), facts.path));
+    case guestapi::ReplyBody::Connected:
+      return finish(kind, Result<guestapi::ConnectedT>(guestapi::ConnectedT{}));
+    case guestapi::ReplyBody::HelloReply:
+      return finish(kind, clean(*reply.body_as_HelloReply()));
+    case guestapi::ReplyBody::Metrics:
+      return finish(kind, clean(*reply.body_as_Metrics()));
+    case guestapi::ReplyBody::NONE:
+      break;
   }
   return protocol_error("an unknown kind of message");
 }

@@ -2,13 +2,13 @@
 #pragma once
 // What a daemon says, checked field by field and built anew.
 //
-// The other end of a guest channel is hostile. Nothing of its messages goes further as it came: every field is read
-// from the verified buffer, held against a limit, and put into a new message. Reading does not copy before it has
-// checked, since a small FlatBuffer may name one long string thousands of times.
+// The other end of a guest channel is hostile. Nothing of its messages goes further as it came: every field
+// is read from the verified buffer, held against a limit, and put into a new message. Reading does not copy
+// before it has checked, since a small FlatBuffer may name one long string thousands of times.
 //
-// Promises: a message that passes holds only values within the limits below; strings hold no NUL; strings that are no
-// path are valid UTF-8; the result fits in one wire message.
-// Not here: which message may come when (call_rules.h).
+// Promises: a message that passes holds only values within the limits below; strings hold no NUL; strings
+// that are no path are valid UTF-8; the result fits in one wire message. Not here: which message may come
+// when (call_rules.h).
 //
 // Pure. Posture: hostile-guest. Errors of all: link.protocol_error.
 
@@ -47,9 +47,9 @@ struct RequestFacts {
   std::uint64_t length = 0;  // ReadFile: 0 is to the end
 };
 
-// Of a request that a client wants relayed. What a daemon repeats in its answers (paths, command ids) is held against
-// the limits here, so that an honest daemon never breaks them. Errors, all invalid_argument: link.malformed_request,
-// link.malformed_path, link.malformed_command_id.
+// Of a request that a client wants relayed. What a daemon repeats in its answers (paths, command ids) is held
+// against the limits here, so that an honest daemon never breaks them. Errors, all invalid_argument:
+// link.malformed_request, link.malformed_path, link.malformed_command_id.
 Result<RequestFacts> examine_request(ByteView request);
 // Of a message that a client sends within a call: a guestapi.Control. Errors: link.malformed_message.
 Result<guestapi::ControlBody> examine_control(ByteView message);

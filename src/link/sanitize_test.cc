@@ -23,7 +23,8 @@ RequestFacts facts_of(guestapi::RequestBody kind, std::string path = "/asked") {
 
 template <class Body>
 Result<CleanReply> pass(Body body, std::string path = "/asked") {
-  return sanitize_reply(wire::pack_body<guestapi::ReplyT>(std::move(body)), facts_of(guestapi::RequestBody::NONE, std::move(path)));
+  return sanitize_reply(wire::pack_body<guestapi::ReplyT>(std::move(body)),
+                        facts_of(guestapi::RequestBody::NONE, std::move(path)));
 }
 
 template <class Body>
@@ -133,8 +134,12 @@ guestapi::FileInfoT file(std::string path, guestapi::FileKind kind = guestapi::F
   body.mode = 0644;
   return body;
 }
-TEST(SanitizeFileInfo, ThePathIsTheOneThatWasAskedFor) { EXPECT_EQ(rebuilt(file("/etc/shadow"), "/asked").path, "/asked"); }
-TEST(SanitizeFileInfo, PathsMayBeAnyBytes) { EXPECT_EQ(rebuilt(file("x"), "/a\xff\n").path, "/a\xff\n"); }
+TEST(SanitizeFileInfo, ThePathIsTheOneThatWasAskedFor) {
+  EXPECT_EQ(rebuilt(file("/etc/shadow"), "/asked").path, "/asked");
+}
+TEST(SanitizeFileInfo, PathsMayBeAnyBytes) {
+  EXPECT_EQ(rebuilt(file("x"), "/a\xff\n").path, "/a\xff\n");
+}
 TEST(SanitizeFileInfo, NumbersAreBounded) {
   auto odd = file("x");
   odd.mode = 0xffffffff;
@@ -258,7 +263,9 @@ TEST(SanitizeReply, RefusesWhatIsNoReply) {
 }
 
 TEST(SanitizeStatus, ReasonsAreNamesOfTheGuest) {
-  auto reason = [](std::string text) { return sanitize_status(make_error(Code::kNotFound, std::move(text), "m")).reason; };
+  auto reason = [](std::string text) {
+    return sanitize_status(make_error(Code::kNotFound, std::move(text), "m")).reason;
+  };
   EXPECT_EQ(reason("guest.no_such_file"), "guest.no_such_file");
   EXPECT_EQ(reason("guest."), "guest.invalid_reason");
   EXPECT_EQ(reason("control.unauthenticated"), "guest.invalid_reason");
@@ -297,10 +304,12 @@ TEST(ExamineRequest, ReadsWhatDecidesTheAnswers) {
 TEST(ExamineRequest, RefusesWhatADaemonCouldNotRepeat) {
   guestapi::ExecT exec;
   exec.command_id = "a b";
-  EXPECT_EQ(examine_request(wire::pack_body<guestapi::RequestT>(std::move(exec))).error().reason, "link.malformed_command_id");
+  EXPECT_EQ(examine_request(wire::pack_body<guestapi::RequestT>(std::move(exec))).error().reason,
+            "link.malformed_command_id");
   guestapi::StatFileT stat;
   stat.path = "/a\0b"s;
-  EXPECT_EQ(examine_request(wire::pack_body<guestapi::RequestT>(std::move(stat))).error().reason, "link.malformed_path");
+  EXPECT_EQ(examine_request(wire::pack_body<guestapi::RequestT>(std::move(stat))).error().reason,
+            "link.malformed_path");
   EXPECT_EQ(examine_request(as_bytes("nonsense nonsense")).error().reason, "link.malformed_request");
 }
 
@@ -308,10 +317,10 @@ TEST(RepairUtf8, ReplacesOnlyWhatIsInvalid) {
   EXPECT_EQ(repair_utf8("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"), "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
   const std::string r = "\xef\xbf\xbd";
   EXPECT_EQ(repair_utf8("\xff"), r);
-  EXPECT_EQ(repair_utf8("\xc0\xaf"), r + r);              // overlong
-  EXPECT_EQ(repair_utf8("\xed\xa0\x80"), r + r + r);      // surrogate
+  EXPECT_EQ(repair_utf8("\xc0\xaf"), r + r);                  // overlong
+  EXPECT_EQ(repair_utf8("\xed\xa0\x80"), r + r + r);          // surrogate
   EXPECT_EQ(repair_utf8("\xf4\x90\x80\x80"), r + r + r + r);  // beyond U+10FFFF
-  EXPECT_EQ(repair_utf8("\xe2\x82"), r + r);              // cut
+  EXPECT_EQ(repair_utf8("\xe2\x82"), r + r);                  // cut
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 namespace space::link {
 namespace {
 
-unsigned char byte_at(std::string_view text, std::size_t at) { return static_cast<unsigned char>(text[at]); }
+unsigned char byte_at(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
 
 // Length of the valid sequence at `at`, or 0.
 std::size_t sequence_at(std::string_view text, std::size_t at) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// space-link: host end of the guest channels, QMP sockets and consoles. Started by `space up` as its own user with two
-// listening sockets; serves until SIGTERM or SIGINT. Exit codes: 0 stopped, 1 could not start, 2 wrong command line.
+// space-link: host end of the guest channels, QMP sockets and consoles. Started by `space up` as its own user
+// with two listening sockets; serves until SIGTERM or SIGINT. Exit codes: 0 stopped, 1 could not start, 2
+// wrong command line.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 // The leak checker starts a process at exit, which this one may not.
-extern "C" int __lsan_is_turned_off() { return 1; }
+extern "C" int __lsan_is_turned_off() {
+  return 1;
+}
 #endif
 #endif
 
@@ -98,13 +101,17 @@ int run(const Options& options) {
     return 1;
   };
   for (int fd : {options.node_fd, options.control_fd}) {
-    if (!is_listening(fd)) return fail(make_error(Code::kInvalidArgument, "link.bad_descriptor", "descriptor " + std::to_string(fd) + " is no listening socket"));
+    if (!is_listening(fd))
+      return fail(make_error(Code::kInvalidArgument, "link.bad_descriptor",
+                             "descriptor " + std::to_string(fd) + " is no listening socket"));
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   }
   const int keep[] = {options.node_fd, options.control_fd};
   if (auto given_up = link::give_up_privileges(keep); !given_up.ok()) return fail(given_up.error());
-  if (::geteuid() == 0) log.warning("running_as_root", {{"message", "space up gives link its own user; this one was started otherwise"}});
+  if (::geteuid() == 0)
+    log.warning("running_as_root",
+                {{"message", "space up gives link its own user; this one was started otherwise"}});
 
   async::Loop loop(1);
   os::SystemRandom random;
@@ -125,7 +132,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   auto options = parse(argc, argv);
   if (!options) {
-    std::fputs("usage: space-link --node-fd N --control-fd M [--log-level debug|info|warning|error]\n", stderr);
+    std::fputs("usage: space-link --node-fd N --control-fd M [--log-level debug|info|warning|error]\n",
+               stderr);
     return 2;
   }
   return run(*options);

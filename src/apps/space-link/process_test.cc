@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real program as its own user: what it may still do, and that it serves like that, also with the real daemon.
+// The real program as its own user: what it may still do, and that it serves like that, also with the real
+// daemon.
 #include <grp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -48,7 +49,8 @@ struct ProcessTest : LinkTest {
     // The sockets of the in-process Link are replaced by those of the program.
     os::Fd node_socket = *os::listen_unix(dir + "/node");
     os::Fd control_socket = *os::listen_unix(dir + "/control");
-    pid = start({std::string(SPACE_BIN_DIR) + "/space-link", "--node-fd", "10", "--control-fd", "11", "--log-level", "warning"},
+    pid = start({std::string(SPACE_BIN_DIR) + "/space-link", "--node-fd", "10", "--control-fd", "11",
+                 "--log-level", "warning"},
                 {node_socket.get(), control_socket.get()}, kUser);
   }
   void TearDown() override {
@@ -71,7 +73,8 @@ struct ProcessTest : LinkTest {
   }
 };
 
-// Makes a stopped process carry out one system call; its result, or 1000000 + signal when that ended the process.
+// Makes a stopped process carry out one system call; its result, or 1000000 + signal when that ended the
+// process.
 long inject(pid_t pid, long number, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   ::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr);
   user_regs_struct before{};
@@ -145,7 +148,9 @@ TEST(ProcessStart, RefusesWhatItCannotServe) {
   EXPECT_EQ(wait_for(start({program, "--node-fd", "10"}, {}, 0)), 2);
   EXPECT_EQ(wait_for(start({program, "--node-fd", "x", "--control-fd", "11"}, {}, 0)), 2);
   auto pair = *os::unix_pair();
-  EXPECT_EQ(wait_for(start({program, "--node-fd", "10", "--control-fd", "11", "--log-level", "error"}, {pair.first.get(), pair.second.get()}, 0)), 1);
+  EXPECT_EQ(wait_for(start({program, "--node-fd", "10", "--control-fd", "11", "--log-level", "error"},
+                           {pair.first.get(), pair.second.get()}, 0)),
+            1);
 }
 
 // ---- the real daemon behind the real program ----
@@ -256,7 +261,8 @@ Task<void> files_for_real(ProcessTest& t) {
   guestapi::StatFileT stat;
   stat.path = root + "/link";
   stat.follow = false;
-  EXPECT_EQ(message_as<guestapi::FileInfoT>((co_await ask(t, std::move(stat))).messages.at(0)).target, "../elsewhere");
+  EXPECT_EQ(message_as<guestapi::FileInfoT>((co_await ask(t, std::move(stat))).messages.at(0)).target,
+            "../elsewhere");
   guestapi::MoveFileT move;
   move.from = root + "/file";
   move.to = root + "/moved";
@@ -272,7 +278,9 @@ Task<void> files_for_real(ProcessTest& t) {
 
   auto event = co_await watching.next();
   EXPECT_TRUE(event.ok());
-  if (event.ok()) EXPECT_TRUE(message_as<guestapi::WatchEventT>(std::get<rpc::Message>(*event).bytes).path.starts_with(root));
+  if (event.ok())
+    EXPECT_TRUE(
+        message_as<guestapi::WatchEventT>(std::get<rpc::Message>(*event).bytes).path.starts_with(root));
 }
 
 struct RealDaemonTest : ProcessTest {
@@ -286,8 +294,12 @@ struct RealDaemonTest : ProcessTest {
     m.channel.reset();
   }
 };
-TEST_F(RealDaemonTest, CommandsWork) { run(commands_for_real(*this)); }
-TEST_F(RealDaemonTest, FilesWork) { run(files_for_real(*this)); }
+TEST_F(RealDaemonTest, CommandsWork) {
+  run(commands_for_real(*this));
+}
+TEST_F(RealDaemonTest, FilesWork) {
+  run(files_for_real(*this));
+}
 
 }  // namespace
 }  // namespace space::link

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/multiple_exceptions.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -17,7 +17,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-// Cancellation is the one exception that may cross a task's edge. A race of two tasks that are both cancelled wraps it.
+// Cancellation is the one exception that may cross a task's edge. A race of two tasks that are both cancelled
+// wraps it.
 void check_cancellation(std::exception_ptr error) {
   for (;;) {
     try {
@@ -59,11 +60,12 @@ void TaskScope::spawn(Task<void> task) {
   if (state_->stopping) return;
   auto state = state_;
   auto signal = state->signals.emplace(state->signals.end());
-  asio::co_spawn(state->executor, std::move(task), asio::bind_cancellation_slot(signal->slot(), [state, signal](std::exception_ptr error) {
-    state->signals.erase(signal);
-    state->changed.notify_all();
-    if (error) check_cancellation(error);
-  }));
+  asio::co_spawn(state->executor, std::move(task),
+                 asio::bind_cancellation_slot(signal->slot(), [state, signal](std::exception_ptr error) {
+                   state->signals.erase(signal);
+                   state->changed.notify_all();
+                   if (error) check_cancellation(error);
+                 }));
 }
 
 void TaskScope::cancel_all() {

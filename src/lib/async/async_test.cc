@@ -72,7 +72,9 @@ Task<void> race(Fixture& f) {
   auto fine = co_await with_deadline(f.quick(), 1h, "test.late", "too slow");
   EXPECT_EQ(*fine, 2);
 }
-TEST_F(DeadlineTest, TheLoserIsCancelled) { run(loop, race(*this)); }
+TEST_F(DeadlineTest, TheLoserIsCancelled) {
+  run(loop, race(*this));
+}
 
 Task<void> limited(Fixture& f) {
   f.log += "in ";
@@ -119,7 +121,8 @@ TEST(BlockingPoolTest, WorkRunsElsewhereAndTheCallerComesBack) {
   run(loop, pooled(pool));
 }
 
-Task<void> pooled_and_noted(BlockingPool& pool, std::promise<void>& begun, std::future<void> go_on, int& result) {
+Task<void> pooled_and_noted(BlockingPool& pool, std::promise<void>& begun, std::future<void> go_on,
+                            int& result) {
   result = co_await pool.run([&] {
     begun.set_value();
     go_on.wait();

@@ -13,7 +13,8 @@ namespace space::async {
 
 // Errors: those of the task; deadline_exceeded `reason` with the sentence `message`.
 template <class T>
-Task<Result<T>> with_deadline(Task<Result<T>> task, std::chrono::milliseconds limit, std::string reason, std::string message) {
+Task<Result<T>> with_deadline(Task<Result<T>> task, std::chrono::milliseconds limit, std::string reason,
+                              std::string message) {
   using boost::asio::experimental::awaitable_operators::operator||;
   auto outcome = co_await (std::move(task) || sleep_for(limit));
   if (outcome.index() == 0) co_return std::get<0>(std::move(outcome));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A condition on one loop: coroutines wait, notify_all() wakes them. Like a condition variable it may wake without
-// cause, so wait in a loop over the condition. Resource type; must outlive its waiters.
+// A condition on one loop: coroutines wait, notify_all() wakes them. Like a condition variable it may wake
+// without cause, so wait in a loop over the condition. Resource type; must outlive its waiters.
 
 #include <boost/asio/steady_timer.hpp>
 #include <optional>

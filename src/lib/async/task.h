@@ -2,8 +2,9 @@
 #pragma once
 // Coroutines of the platform: Asio awaitables on one loop per thread.
 //
-// Objects belong to a loop and are used from it only. Blocking work goes to a BlockingPool. Cancellation reaches a
-// coroutine as an exception at its next co_await (Asio's default); it ends in TaskScope and nowhere else.
+// Objects belong to a loop and are used from it only. Blocking work goes to a BlockingPool. Cancellation
+// reaches a coroutine as an exception at its next co_await (Asio's default); it ends in TaskScope and nowhere
+// else.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>

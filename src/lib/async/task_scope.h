@@ -5,9 +5,9 @@
 //   scope_.spawn(serve());              // void tasks; an escaping exception other than cancellation aborts
 //   co_await scope_.stop();             // refuses new tasks, cancels the running ones, waits for them
 //
-// A scope may be destroyed while tasks are still on their way out; what those tasks refer to must outlive them, so
-// stop() the scope before its owner goes, or let the tasks share ownership. Declare it last in its owner.
-// Resource type; one loop.
+// A scope may be destroyed while tasks are still on their way out; what those tasks refer to must outlive
+// them, so stop() the scope before its owner goes, or let the tasks share ownership. Declare it last in its
+// owner. Resource type; one loop.
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <list>

@@ -18,9 +18,13 @@ Call& Call::operator=(Call&& other) noexcept {
   }
   return *this;
 }
-Call::~Call() { reset(); }
+Call::~Call() {
+  reset();
+}
 
-const Bytes& Call::request() const { return stream_->request; }
+const Bytes& Call::request() const {
+  return stream_->request;
+}
 
 Result<std::vector<os::Fd>> Call::take_fds(std::size_t count) {
   if (core_->received_fds.size() < count) {
@@ -38,11 +42,13 @@ async::Task<Result<void>> Call::send_message(Bytes message) {
   auto core = core_;
   auto stream = stream_;
   if (message.size() > wire::kMaxMessageBytes) {
-    co_return make_error(Code::kInvalidArgument, "wire.message_too_large", "a message may have at most 64 KiB");
+    co_return make_error(Code::kInvalidArgument, "wire.message_too_large",
+                         "a message may have at most 64 KiB");
   }
   for (;;) {
     if (stream->gone) co_return *stream->gone;
-    if (core->find(stream->id) == nullptr) co_return make_error(Code::kAborted, "rpc.call_over", "the call has ended");
+    if (core->find(stream->id) == nullptr)
+      co_return make_error(Code::kAborted, "rpc.call_over", "the call has ended");
     if (core->mux.can_send_message(stream->id, message.size())) break;
     co_await stream->changed.wait();
   }
@@ -56,7 +62,8 @@ async::Task<Result<void>> Call::send_data(std::uint8_t channel, ByteView data) {
   auto stream = stream_;
   while (!data.empty()) {
     if (stream->gone) co_return *stream->gone;
-    if (core->find(stream->id) == nullptr) co_return make_error(Code::kAborted, "rpc.call_over", "the call has ended");
+    if (core->find(stream->id) == nullptr)
+      co_return make_error(Code::kAborted, "rpc.call_over", "the call has ended");
     std::size_t put = core->mux.send_data(stream->id, channel, data);
     if (put == 0) {
       co_await stream->changed.wait();
@@ -68,7 +75,9 @@ async::Task<Result<void>> Call::send_data(std::uint8_t channel, ByteView data) {
   co_return Result<void>();
 }
 
-bool Call::ready() const { return stream_->gone || !stream_->events.empty(); }
+bool Call::ready() const {
+  return stream_->gone || !stream_->events.empty();
+}
 
 async::Task<Error> Call::gone() {
   auto core = core_;

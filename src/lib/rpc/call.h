@@ -2,11 +2,11 @@
 #pragma once
 // One call on a connection, seen from either side.
 //
-// Events come in order from next(); popping one gives its window back to the peer, so a caller that stops popping
-// stops the peer. Sending waits for window. Nothing is buffered beyond a window in each direction.
+// Events come in order from next(); popping one gives its window back to the peer, so a caller that stops
+// popping stops the peer. Sending waits for window. Nothing is buffered beyond a window in each direction.
 //
-// Handle type: move only. Destroying one that has not ended resets the stream. One loop. A Call may outlive its
-// connection; then everything fails with rpc.connection_lost.
+// Handle type: move only. Destroying one that has not ended resets the stream. One loop. A Call may outlive
+// its connection; then everything fails with rpc.connection_lost.
 
 #include <cstdint>
 #include <memory>
@@ -21,10 +21,18 @@
 
 namespace space::rpc {
 
-struct Message { Bytes bytes; };
-struct Data { std::uint8_t channel = 0; Bytes bytes; };
-// The peer has finished. On the asking side `status` is how the call went; on the answering side it is always ok.
-struct End { Result<void> status; };
+struct Message {
+  Bytes bytes;
+};
+struct Data {
+  std::uint8_t channel = 0;
+  Bytes bytes;
+};
+// The peer has finished. On the asking side `status` is how the call went; on the answering side it is always
+// ok.
+struct End {
+  Result<void> status;
+};
 using CallEvent = std::variant<Message, Data, End>;
 
 namespace internal {
@@ -40,9 +48,9 @@ class Call {
   Call& operator=(Call&&) noexcept;
   ~Call();
 
-  // Answering side: what was asked, and the descriptors that came with it. Descriptors arrive in the order of the
-  // calls that carry them: take exactly the expected number before the first suspension.
-  // Errors: rpc.missing_descriptors.
+  // Answering side: what was asked, and the descriptors that came with it. Descriptors arrive in the order of
+  // the calls that carry them: take exactly the expected number before the first suspension. Errors:
+  // rpc.missing_descriptors.
   [[nodiscard]] const Bytes& request() const;
   Result<std::vector<os::Fd>> take_fds(std::size_t count);
 
@@ -52,8 +60,8 @@ class Call {
   async::Task<Result<void>> send_data(std::uint8_t channel, ByteView data);
   // The next event. After End the call is over: asking again is an error (rpc.call_over).
   async::Task<Result<CallEvent>> next();
-  // Waits until the call can't go on: the peer gave it up or the connection broke, also after End; never for a call
-  // that just goes well. Returns why.
+  // Waits until the call can't go on: the peer gave it up or the connection broke, also after End; never for
+  // a call that just goes well. Returns why.
   async::Task<Error> gone();
   // Is there an event that next() would give without waiting?
   [[nodiscard]] bool ready() const;

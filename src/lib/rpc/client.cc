@@ -10,7 +10,12 @@ constexpr auto kRetryEvery = std::chrono::milliseconds(20);
 
 Client::Client(const async::Executor& executor, os::Random& random, std::string name, Connect connect,
                std::chrono::milliseconds patience)
-    : executor_(executor), random_(random), name_(std::move(name)), connect_(std::move(connect)), patience_(patience), changed_(executor) {}
+    : executor_(executor),
+      random_(random),
+      name_(std::move(name)),
+      connect_(std::move(connect)),
+      patience_(patience),
+      changed_(executor) {}
 
 Client::Connect Client::to_path(std::string path) {
   return [path = std::move(path)] { return os::connect_unix(path); };
@@ -35,7 +40,8 @@ async::Task<Result<Connection*>> Client::connection() {
     auto socket = connect_();
     if (socket.ok()) {
       auto fresh = Connection::ask(executor_, std::move(*socket), random_);
-      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
       auto attached = co_await fresh->wait_attached(std::max(left, std::chrono::milliseconds(1)));
       if (attached.ok()) {
         connection_ = std::move(fresh);
@@ -56,7 +62,8 @@ async::Task<Result<Call>> Client::start(Bytes request, std::vector<os::Fd> fds) 
   co_return live->start(std::move(request), std::move(fds));
 }
 
-async::Task<Result<Bytes>> Client::unary(Bytes request, std::chrono::milliseconds limit, std::vector<os::Fd> fds) {
+async::Task<Result<Bytes>> Client::unary(Bytes request, std::chrono::milliseconds limit,
+                                         std::vector<os::Fd> fds) {
   SPACE_CO_TRY(Connection * live, co_await connection());
   co_return co_await live->unary(std::move(request), limit, std::move(fds));
 }

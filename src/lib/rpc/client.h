@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The asking side of a service that may restart: connects when first needed and again after a loss. A call that was
-// under way when the connection broke fails; the caller decides whether to ask again. Resource type, one loop.
+// The asking side of a service that may restart: connects when first needed and again after a loss. A call
+// that was under way when the connection broke fails; the caller decides whether to ask again. Resource type,
+// one loop.
 
 #include <chrono>
 #include <functional>
@@ -18,8 +19,8 @@ namespace space::rpc {
 class Client {
  public:
   using Connect = std::function<Result<os::Fd>()>;
-  // `name` appears in errors ("node"). `connect` gives a connected non-blocking socket; it is retried while it fails
-  // with a retryable or not_found error, for at most `patience` per call.
+  // `name` appears in errors ("node"). `connect` gives a connected non-blocking socket; it is retried while
+  // it fails with a retryable or not_found error, for at most `patience` per call.
   Client(const async::Executor& executor, os::Random& random, std::string name, Connect connect,
          std::chrono::milliseconds patience = std::chrono::seconds(5));
   // Connects to a Unix socket by path.
@@ -27,7 +28,8 @@ class Client {
 
   // Errors: rpc.unreachable (retryable), and those of Connection.
   async::Task<Result<Call>> start(Bytes request, std::vector<os::Fd> fds = {});
-  async::Task<Result<Bytes>> unary(Bytes request, std::chrono::milliseconds limit, std::vector<os::Fd> fds = {});
+  async::Task<Result<Bytes>> unary(Bytes request, std::chrono::milliseconds limit,
+                                   std::vector<os::Fd> fds = {});
   async::Task<void> stop();
 
  private:

@@ -8,15 +8,19 @@
 namespace space::rpc {
 namespace {
 
-async::Task<Result<Bytes>> unary_call(Call call) { co_return co_await finish_unary(call); }
+async::Task<Result<Bytes>> unary_call(Call call) {
+  co_return co_await finish_unary(call);
+}
 
 }  // namespace
 
 Connection::Connection(std::shared_ptr<internal::Core> core) : core_(std::move(core)) {}
 
-std::unique_ptr<Connection> Connection::ask(const async::Executor& executor, os::Fd socket, os::Random& random,
-                                            std::uint64_t generation, wire::MuxLimits limits) {
-  auto core = std::make_shared<internal::Core>(executor, std::move(socket), wire::Role::kInitiator, CallHandler(), limits);
+std::unique_ptr<Connection> Connection::ask(const async::Executor& executor, os::Fd socket,
+                                            os::Random& random, std::uint64_t generation,
+                                            wire::MuxLimits limits) {
+  auto core = std::make_shared<internal::Core>(executor, std::move(socket), wire::Role::kInitiator,
+                                               CallHandler(), limits);
   wire::Nonce nonce;
   random.fill(nonce);
   core->mux.attach(nonce, generation);
@@ -24,10 +28,11 @@ std::unique_ptr<Connection> Connection::ask(const async::Executor& executor, os:
   return std::unique_ptr<Connection>(new Connection(std::move(core)));
 }
 
-std::unique_ptr<Connection> Connection::answer(const async::Executor& executor, os::Fd socket, CallHandler handler,
-                                               wire::MuxLimits limits) {
+std::unique_ptr<Connection> Connection::answer(const async::Executor& executor, os::Fd socket,
+                                               CallHandler handler, wire::MuxLimits limits) {
   SPACE_CHECK(handler);
-  auto core = std::make_shared<internal::Core>(executor, std::move(socket), wire::Role::kAcceptor, std::move(handler), limits);
+  auto core = std::make_shared<internal::Core>(executor, std::move(socket), wire::Role::kAcceptor,
+                                               std::move(handler), limits);
   core->start();
   return std::unique_ptr<Connection>(new Connection(std::move(core)));
 }
@@ -42,13 +47,16 @@ async::Task<Result<void>> Connection::wait_attached(std::chrono::milliseconds li
   while (!core->mux.attached()) {
     if (core->dead) co_return *core->dead;
     if (!co_await core->changed.wait_until(deadline) && !core->mux.attached() && !core->dead) {
-      co_return make_error(Code::kDeadlineExceeded, "rpc.not_attached", "the peer did not answer the attachment in time");
+      co_return make_error(Code::kDeadlineExceeded, "rpc.not_attached",
+                           "the peer did not answer the attachment in time");
     }
   }
   co_return Result<void>();
 }
 
-bool Connection::attached() const { return !core_->dead && core_->mux.attached(); }
+bool Connection::attached() const {
+  return !core_->dead && core_->mux.attached();
+}
 
 Result<Call> Connection::start(Bytes request, std::vector<os::Fd> fds) {
   if (core_->dead) return *core_->dead;
@@ -72,14 +80,22 @@ Result<Call> Connection::start(Bytes request, std::vector<os::Fd> fds) {
   return Call(core_, std::move(stream));
 }
 
-async::Task<Result<Bytes>> Connection::unary(Bytes request, std::chrono::milliseconds limit, std::vector<os::Fd> fds) {
+async::Task<Result<Bytes>> Connection::unary(Bytes request, std::chrono::milliseconds limit,
+                                             std::vector<os::Fd> fds) {
   SPACE_CO_TRY(Call call, start(std::move(request), std::move(fds)));
-  co_return co_await async::with_deadline(unary_call(std::move(call)), limit, "rpc.deadline", "no answer within the time allowed");
+  co_return co_await async::with_deadline(unary_call(std::move(call)), limit, "rpc.deadline",
+                                          "no answer within the time allowed");
 }
 
-std::size_t Connection::unsent() const { return core_->mux.pending_output().size(); }
-bool Connection::alive() const { return !core_->dead.has_value(); }
-const Error& Connection::why() const { return *core_->dead; }
+std::size_t Connection::unsent() const {
+  return core_->mux.pending_output().size();
+}
+bool Connection::alive() const {
+  return !core_->dead.has_value();
+}
+const Error& Connection::why() const {
+  return *core_->dead;
+}
 
 async::Task<void> Connection::closed() {
   auto core = core_;

@@ -13,16 +13,19 @@ namespace {
 
 constexpr std::size_t kReadBytes = 256u << 10;
 constexpr std::size_t kMaxQueuedFds = 64;
-// A window admits 4,096 empty messages and as many bytes of data between them. Data in more pieces than that is
-// joined (see on_data), so only a peer that wants to fill memory with queue entries gets here.
+// A window admits 4,096 empty messages and as many bytes of data between them. Data in more pieces than that
+// is joined (see on_data), so only a peer that wants to fill memory with queue entries gets here.
 constexpr std::size_t kMaxQueuedEvents = 8400;
 constexpr std::size_t kOrderedEvents = 1024;
 
-Error lost(const std::string& why) { return make_error(Code::kUnavailable, "rpc.connection_lost", why); }
+Error lost(const std::string& why) {
+  return make_error(Code::kUnavailable, "rpc.connection_lost", why);
+}
 
 }  // namespace
 
-Core::Core(const async::Executor& loop, os::Fd fd, wire::Role role, CallHandler call_handler, wire::MuxLimits limits)
+Core::Core(const async::Executor& loop, os::Fd fd, wire::Role role, CallHandler call_handler,
+           wire::MuxLimits limits)
     : executor(loop),
       socket(loop, fd.release()),
       mux(role, limits),
@@ -74,7 +77,8 @@ async::Task<void> Core::write_loop() {
       continue;
     }
     boost::system::error_code error;
-    co_await socket.async_wait(asio::posix::stream_descriptor::wait_write, asio::redirect_error(asio::use_awaitable, error));
+    co_await socket.async_wait(asio::posix::stream_descriptor::wait_write,
+                               asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return;
     blocked = false;
     flush();
@@ -89,7 +93,8 @@ async::Task<void> Core::read_loop() {
     auto got = os::receive_with_fds(socket.native_handle(), buffer.data(), buffer.size(), fds);
     if (!got.ok() && got.error().reason == "os.would_block") {
       boost::system::error_code error;
-      co_await socket.async_wait(asio::posix::stream_descriptor::wait_read, asio::redirect_error(asio::use_awaitable, error));
+      co_await socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                                 asio::redirect_error(asio::use_awaitable, error));
       if (error) {
         close(lost(error.message()));
         co_return;
@@ -102,7 +107,8 @@ async::Task<void> Core::read_loop() {
     }
     for (auto& fd : fds) received_fds.push_back(std::move(fd));
     if (received_fds.size() > (handler ? kMaxQueuedFds : 0)) {
-      close(make_error(Code::kDataLoss, "rpc.too_many_descriptors", "the peer sent descriptors that no call takes"));
+      close(make_error(Code::kDataLoss, "rpc.too_many_descriptors",
+                       "the peer sent descriptors that no call takes"));
       co_return;
     }
     auto outcome = mux.receive(ByteView(buffer).first(*got), *this);
@@ -145,7 +151,8 @@ Stream* Core::find(wire::StreamId id) {
 }
 
 void Core::on_attached(const wire::Marker&) {
-  while (!streams.empty()) drop_stream(streams.begin()->first, make_error(Code::kAborted, "rpc.reset", "the peer attached anew"));
+  while (!streams.empty())
+    drop_stream(streams.begin()->first, make_error(Code::kAborted, "rpc.reset", "the peer attached anew"));
   changed.notify_all();
 }
 
@@ -166,8 +173,9 @@ void Core::on_message(wire::StreamId id, ByteView message) {
 void Core::on_data(wire::StreamId id, std::uint8_t channel, ByteView data) {
   auto* stream = find(id);
   if (stream == nullptr) return;
-  // Data that nobody has asked for yet joins what waits of its channel, so that tiny frames cost no more than large
-  // ones. Only a long queue gives up the order between channels for that; the order to messages always stays.
+  // Data that nobody has asked for yet joins what waits of its channel, so that tiny frames cost no more than
+  // large ones. Only a long queue gives up the order between channels for that; the order to messages always
+  // stays.
   std::size_t look = stream->events.size() < kOrderedEvents ? 1 : 3;
   for (auto event = stream->events.rbegin(); event != stream->events.rend() && look > 0; ++event, --look) {
     auto* waiting = std::get_if<Data>(&*event);

@@ -4,8 +4,8 @@
 
 #include <sys/socket.h>
 
-#include <boost/asio/co_spawn.hpp>
 #include <atomic>
+#include <boost/asio/co_spawn.hpp>
 #include <thread>
 
 #include "lib/os/file.h"
@@ -38,7 +38,8 @@ struct RpcTest : ::testing::Test {
   }
   void TearDown() override { os::remove_tree(dir).ignore("test clean-up"); }
   void listen() {
-    server = std::make_unique<Server>(loop.get_executor(), *os::listen_unix(path), [this](Call call) { return answer(std::move(call)); });
+    server = std::make_unique<Server>(loop.get_executor(), *os::listen_unix(path),
+                                      [this](Call call) { return answer(std::move(call)); });
     server->start();
   }
 
@@ -48,7 +49,9 @@ struct RpcTest : ::testing::Test {
       call.finish(make_error(Code::kNotFound, "test.nothing", "nothing here"));
     } else if (what == "fd") {
       auto fds = call.take_fds(1);
-      (co_await call.send_message(to_bytes(*os::read_file("/proc/self/fd/" + std::to_string(fds->at(0).get()))))).ignore("test");
+      (co_await call.send_message(
+           to_bytes(*os::read_file("/proc/self/fd/" + std::to_string(fds->at(0).get())))))
+          .ignore("test");
       call.finish({});
     } else if (what == "vanish") {
       co_return;
@@ -70,7 +73,8 @@ struct RpcTest : ::testing::Test {
       for (;;) {
         auto event = co_await call.next();
         if (!event.ok()) co_return;
-        if (auto* data = std::get_if<Data>(&*event)) (co_await call.send_data(data->channel, data->bytes)).ignore("test");
+        if (auto* data = std::get_if<Data>(&*event))
+          (co_await call.send_data(data->channel, data->bytes)).ignore("test");
         if (std::holds_alternative<End>(*event)) break;
       }
       (co_await call.send_message(to_bytes("done"))).ignore("test");
@@ -93,7 +97,8 @@ struct RpcTest : ::testing::Test {
 
 Task<void> sender(Call& call, const std::string& data) {
   for (std::size_t at = 0; at < data.size(); at += 70'001) {
-    (co_await call.send_data(3, as_bytes(std::string_view(data).substr(at, 70'001)))).ignore("checked by the reader");
+    (co_await call.send_data(3, as_bytes(std::string_view(data).substr(at, 70'001))))
+        .ignore("checked by the reader");
   }
   call.end();
 }
@@ -122,7 +127,9 @@ Task<void> echo_case(RpcTest& t) {
   co_await scope.drain();
   co_await client.stop();
 }
-TEST_F(RpcTest, StreamsBothWaysAtOnceKeepEveryByte) { run(echo_case(*this)); }
+TEST_F(RpcTest, StreamsBothWaysAtOnceKeepEveryByte) {
+  run(echo_case(*this));
+}
 
 Task<void> error_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "test", Client::to_path(t.path));
@@ -135,7 +142,9 @@ Task<void> error_case(RpcTest& t) {
   while (t.cancelled_handlers == 0) co_await async::sleep_for(1ms);  // the reset reaches the handler
   co_await client.stop();
 }
-TEST_F(RpcTest, ErrorsResetsAndDeadlinesComeBack) { run(error_case(*this)); }
+TEST_F(RpcTest, ErrorsResetsAndDeadlinesComeBack) {
+  run(error_case(*this));
+}
 
 Task<void> fd_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "test", Client::to_path(t.path));
@@ -149,7 +158,9 @@ Task<void> fd_case(RpcTest& t) {
   }
   co_await client.stop();
 }
-TEST_F(RpcTest, DescriptorsTravelWithTheirCall) { run(fd_case(*this)); }
+TEST_F(RpcTest, DescriptorsTravelWithTheirCall) {
+  run(fd_case(*this));
+}
 
 Task<void> backpressure_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "test", Client::to_path(t.path));
@@ -164,7 +175,9 @@ Task<void> backpressure_case(RpcTest& t) {
   call.reset();
   co_await client.stop();
 }
-TEST_F(RpcTest, AReaderThatStopsStopsTheWriterWithinAWindow) { run(backpressure_case(*this)); }
+TEST_F(RpcTest, AReaderThatStopsStopsTheWriterWithinAWindow) {
+  run(backpressure_case(*this));
+}
 
 Task<void> restart_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "test", Client::to_path(t.path));
@@ -177,7 +190,9 @@ Task<void> restart_case(RpcTest& t) {
   EXPECT_EQ(failed.error().reason, "test.nothing");
   co_await client.stop();
 }
-TEST_F(RpcTest, ARestartedServerFailsOldCallsAndServesNewOnes) { run(restart_case(*this)); }
+TEST_F(RpcTest, ARestartedServerFailsOldCallsAndServesNewOnes) {
+  run(restart_case(*this));
+}
 
 Task<void> gone_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "test", Client::to_path(t.path));
@@ -190,7 +205,9 @@ Task<void> gone_case(RpcTest& t) {
   EXPECT_EQ(t.gone, "rpc.reset");
   co_await client.stop();
 }
-TEST_F(RpcTest, AHandlerLearnsThatItsClientLeftAfterTheEnd) { run(gone_case(*this)); }
+TEST_F(RpcTest, AHandlerLearnsThatItsClientLeftAfterTheEnd) {
+  run(gone_case(*this));
+}
 
 // An answering peer made of a bare mux, which writes to its socket what it likes.
 struct RawPeer : wire::MuxHandler {
@@ -231,7 +248,9 @@ struct RawPeer : wire::MuxHandler {
     Bytes block;
     for (std::size_t i = 0; i < count; ++i) {
       std::byte header[wire::kHeaderBytes];
-      wire::encode_header({nonce, static_cast<std::uint32_t>(size), opened, kind, static_cast<std::uint8_t>(i % channels)}, header);
+      wire::encode_header(
+          {nonce, static_cast<std::uint32_t>(size), opened, kind, static_cast<std::uint8_t>(i % channels)},
+          header);
       block.insert(block.end(), header, header + sizeof header);
       block.resize(block.size() + size + wire::kTrailerBytes);
     }
@@ -272,7 +291,9 @@ Task<void> flood_case(HostilePeerTest& t) {
   co_await t.connection->stop();
   flood.join();
 }
-TEST_F(HostilePeerTest, AnEndlessFloodDoesNotKeepTheLoop) { run(flood_case(*this)); }
+TEST_F(HostilePeerTest, AnEndlessFloodDoesNotKeepTheLoop) {
+  run(flood_case(*this));
+}
 
 Task<void> tiny_frames_case(HostilePeerTest& t) {
   std::atomic<bool> written = false;
@@ -298,7 +319,9 @@ Task<void> tiny_frames_case(HostilePeerTest& t) {
   EXPECT_TRUE(t.connection->alive());
   co_await t.connection->stop();
 }
-TEST_F(HostilePeerTest, TinyFramesOfTwoChannelsAreJoined) { run(tiny_frames_case(*this)); }
+TEST_F(HostilePeerTest, TinyFramesOfTwoChannelsAreJoined) {
+  run(tiny_frames_case(*this));
+}
 
 Task<void> many_channels_case(HostilePeerTest& t) {
   std::thread writer([&t] {
@@ -312,7 +335,9 @@ Task<void> many_channels_case(HostilePeerTest& t) {
   co_await t.connection->stop();
   writer.join();
 }
-TEST_F(HostilePeerTest, FramesThatOnlyFillTheQueueEndTheConnection) { run(many_channels_case(*this)); }
+TEST_F(HostilePeerTest, FramesThatOnlyFillTheQueueEndTheConnection) {
+  run(many_channels_case(*this));
+}
 
 Task<void> unexpected_fds_case(HostilePeerTest& t) {
   std::thread writer([&t] {
@@ -327,7 +352,9 @@ Task<void> unexpected_fds_case(HostilePeerTest& t) {
   co_await t.connection->stop();
   writer.join();
 }
-TEST_F(HostilePeerTest, DescriptorsTowardTheAskingEndAreRefused) { run(unexpected_fds_case(*this)); }
+TEST_F(HostilePeerTest, DescriptorsTowardTheAskingEndAreRefused) {
+  run(unexpected_fds_case(*this));
+}
 
 Task<void> unreachable_case(RpcTest& t) {
   Client client(t.loop.get_executor(), t.random, "nobody", Client::to_path(t.dir + "/none"), 30ms);
@@ -335,7 +362,9 @@ Task<void> unreachable_case(RpcTest& t) {
   EXPECT_EQ(answer.error().reason, "rpc.unreachable");
   EXPECT_TRUE(answer.error().retryable());
 }
-TEST_F(RpcTest, AnAbsentServerIsARetryableError) { run(unreachable_case(*this)); }
+TEST_F(RpcTest, AnAbsentServerIsARetryableError) {
+  run(unreachable_case(*this));
+}
 
 }  // namespace
 }  // namespace space::rpc

@@ -10,10 +10,17 @@
 namespace space::rpc {
 namespace asio = boost::asio;
 
-Server::Server(const async::Executor& executor, os::Fd listener, CallHandler handler, std::size_t max_connections)
-    : executor_(executor), listener_(std::move(listener)), handler_(std::move(handler)), max_connections_(max_connections), scope_(executor) {}
+Server::Server(const async::Executor& executor, os::Fd listener, CallHandler handler,
+               std::size_t max_connections)
+    : executor_(executor),
+      listener_(std::move(listener)),
+      handler_(std::move(handler)),
+      max_connections_(max_connections),
+      scope_(executor) {}
 
-void Server::start() { scope_.spawn(accept_loop()); }
+void Server::start() {
+  scope_.spawn(accept_loop());
+}
 
 async::Task<void> Server::accept_loop() {
   asio::posix::stream_descriptor waiter(executor_, ::dup(listener_.get()));
@@ -30,7 +37,8 @@ async::Task<void> Server::accept_loop() {
       continue;
     }
     boost::system::error_code error;
-    co_await waiter.async_wait(asio::posix::stream_descriptor::wait_read, asio::redirect_error(asio::use_awaitable, error));
+    co_await waiter.async_wait(asio::posix::stream_descriptor::wait_read,
+                               asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return;
   }
 }

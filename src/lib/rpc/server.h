@@ -14,7 +14,8 @@ namespace space::rpc {
 class Server {
  public:
   // At most `max_connections` at once; further ones are closed at once.
-  Server(const async::Executor& executor, os::Fd listener, CallHandler handler, std::size_t max_connections = 64);
+  Server(const async::Executor& executor, os::Fd listener, CallHandler handler,
+         std::size_t max_connections = 64);
   void start();
   // Refuses new connections, closes the open ones, cancels their handlers and waits for them.
   async::Task<void> stop();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a connection and its calls share. Shared ownership, because a Call may be held by a coroutine that ends after
-// its connection: the core stays until the last of them has seen the error.
+// What a connection and its calls share. Shared ownership, because a Call may be held by a coroutine that
+// ends after its connection: the core stays until the last of them has seen the error.
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <deque>
@@ -27,7 +27,8 @@ struct Stream {
 };
 
 struct Core final : wire::MuxHandler, std::enable_shared_from_this<Core> {
-  Core(const async::Executor& executor, os::Fd fd, wire::Role role, CallHandler call_handler, wire::MuxLimits limits);
+  Core(const async::Executor& executor, os::Fd fd, wire::Role role, CallHandler call_handler,
+       wire::MuxLimits limits);
 
   void start();
   // Sends what is pending as far as the socket takes it; the writer task does the rest.
@@ -67,9 +68,9 @@ struct Core final : wire::MuxHandler, std::enable_shared_from_this<Core> {
   std::uint64_t sent = 0;
 
   std::optional<Error> dead;
-  async::Event changed;   // attached or dead
+  async::Event changed;  // attached or dead
   async::Event want_write;
-  bool blocked = false;   // the socket took no more; the writer waits for it
+  bool blocked = false;    // the socket took no more; the writer waits for it
   async::TaskScope scope;  // last: its tasks use the rest
 };
 
