@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -76,7 +77,10 @@ Error become(const ChildSpec& spec, pid_t parent, int output, int program) {
   if (::setsid() < 0) return failure("start a session");
   ::umask(077);
   if (::chdir("/") != 0) return failure("change directory");
-  rlimit files{kOpenFiles, kOpenFiles};
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return failure("read the limit of open files");
+  files.rlim_max = std::min(files.rlim_max, kOpenFiles);  // root need not have the right to raise it
+  files.rlim_cur = files.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &files) != 0) return failure("set the limit of open files");
   // Above every number that arrange_descriptors places.
   int runnable = ::fcntl(program, F_DUPFD_CLOEXEC, 200);
