@@ -54,7 +54,7 @@ async::Task<void> console(api::Call& call, meta::SessionRow session, bool follow
   // An error comes at once; a console that says nothing for a moment is simply quiet.
   std::optional<rpc::CallEvent> first;
   auto early =
-      co_await async::with_deadline(next_of(&source), std::chrono::milliseconds(300), "control.quiet", "");
+      co_await async::with_deadline(next_of(&source), std::chrono::milliseconds(300), "rpc.deadline", "the console is quiet");
   if (early.ok()) {
     first = std::move(*early);
     if (auto* end = std::get_if<rpc::End>(&*first); end != nullptr && !end->status.ok()) {
@@ -66,7 +66,7 @@ async::Task<void> console(api::Call& call, meta::SessionRow session, bool follow
       if (error.reason == "link.no_such_sandbox") error.code = Code::kUnavailable;
       co_return co_await api::reply_error(call, std::move(error));
     }
-  } else if (early.error().reason != "control.quiet") {
+  } else if (early.error().reason != "rpc.deadline") {
     co_return co_await api::reply_error(call, early.error());
   }
   if (!(co_await call.exchange.begin(text_head(), std::nullopt)).ok()) co_return;
