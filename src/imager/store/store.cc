@@ -13,14 +13,24 @@ namespace {
 
 // Puts the parts together; each call is a few lines here and the work elsewhere.
 class StoreImpl final : public Store {
+ private:
+  // Scrubbing goes through caches of its own: what was read before may have rotted since.
+  template <class Work>
+  auto scrub(const Work& work) {
+    Core fresh(core_.objects, provider_, core_.random, core_.clock, core_.options);
+    Sessions sessions(fresh);
+    Checker checker(fresh, sessions);
+    return work(checker);
+  }
+
  public:
   StoreImpl(blob::ObjectStore& objects, KeyProvider& keys, os::Random& random, const Clock& clock,
             const StoreOptions& options)
-      : core_(objects, keys, random, clock, options),
+      : provider_(keys),
+        core_(objects, keys, random, clock, options),
         sessions_(core_),
         indexes_(core_, sessions_),
-        collector_(core_, sessions_),
-        checker_(core_, sessions_) {}
+        collector_(core_, sessions_) {}
 
   Result<std::unique_ptr<Ingest>> begin_ingest(const IngestOptions& options) override {
     SPACE_TRY(auto ingest, IngestImpl::begin(core_, sessions_, indexes_, options));
@@ -162,17 +172,21 @@ class StoreImpl final : public Store {
   }
 
   Result<CheckReport> verify(const TenantId& tenant, const SnapshotId& snapshot) override {
-    return checker_.verify(tenant, snapshot);
+    return scrub([&](Checker& checker) { return checker.verify(tenant, snapshot); });
   }
   Result<Intact> newest_intact(const TenantId& tenant, const SessionId& session, CheckDepth depth) override {
-    return checker_.newest_intact(tenant, session, depth);
+    return scrub([&](Checker& checker) { return checker.newest_intact(tenant, session, depth); });
   }
   Result<GcReport> collect(const TenantId& tenant) override { return collector_.step(tenant); }
-  Result<CheckReport> check(CheckDepth depth) override { return checker_.check(depth); }
+  Result<CheckReport> check(CheckDepth depth) override {
+    return scrub([&](Checker& checker) { return checker.check(depth); });
+  }
   Result<std::vector<TenantId>> tenants() override { return list_tenants(core_.objects); }
-  Result<std::vector<RecoveredSession>> recover() override { return checker_.recover(); }
+  Result<std::vector<RecoveredSession>> recover() override {
+    return scrub([](Checker& checker) { return checker.recover(); });
+  }
   Result<RecoveredSession> repair(const TenantId& tenant, const SessionId& session) override {
-    return checker_.repair(tenant, session);
+    return scrub([&](Checker& checker) { return checker.repair(tenant, session); });
   }
   Result<void> renew_leases() override { return core_.leases.renew(); }
 
@@ -245,11 +259,11 @@ class StoreImpl final : public Store {
     return {};
   }
 
+  KeyProvider& provider_;
   Core core_;
   Sessions sessions_;
   Indexes indexes_;
   Collector collector_;
-  Checker checker_;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(Store, MapsAndDeviceStateComeBackAsGivenFromANewProcess) {
   Harness h;
   Bytes state = random_page(9, 100'000);
   std::vector<Change> changes = pages({{0, 1}, {1, 2}, {255, 3}, {256, 4}, {1023, 5}});
-  changes.push_back({MapKind::kDisk, 63, page_of(6, kBlockBytes)});
+  changes.push_back({MapKind::kDisk, 15, page_of(6, kBlockBytes)});
   auto taken = take(*h.store, ingest_options(kA, {}), changes, meta_at(h.clock.wall(), "first"), state);
   ASSERT_OK(taken);
   h.crash();
@@ -44,7 +44,7 @@ TEST(Store, MapsAndDeviceStateComeBackAsGivenFromANewProcess) {
   EXPECT_EQ(*got, expected_map(memory, MapKind::kMemory, kMemoryBytes));
   auto disk = read_map(*h.store, kTenant, taken->id, MapKind::kDisk);
   ASSERT_OK(disk);
-  EXPECT_EQ(*disk, expected_map({{63, page_of(6, kBlockBytes)}}, MapKind::kDisk, kDiskBytes));
+  EXPECT_EQ(*disk, expected_map({{15, page_of(6, kBlockBytes)}}, MapKind::kDisk, kDiskBytes));
   auto opened = h.store->open(kTenant, taken->id);
   ASSERT_OK(opened);
   auto device = (*opened)->device_state();

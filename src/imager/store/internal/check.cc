@@ -98,6 +98,13 @@ void Checker::check_tenant(const TenantId& tenant, Run& run) {
   }
   if (auto collector = core_.collector_state(*access->own); !collector.ok()) {
     run.add(damage_from(gc_name(tenant), collector.error()));
+  } else if (collector->version > 1) {
+    std::string name = fmt::format("{}/{}", gc_name(tenant), collector->version - 1);
+    auto value = core_.objects.read_head_version(gc_name(tenant), collector->version - 1);
+    auto older = value.ok()
+                     ? open_record<CollectorRecord>(*access->own, ObjectKind::kCollector, name, value->bytes)
+                     : Result<CollectorRecord>(value.error());
+    if (!older.ok() && older.error().code == Code::kDataLoss) run.add(damage_from(name, older.error()));
   }
   auto sessions = sessions_.list(tenant);
   if (!sessions.ok()) {
@@ -127,7 +134,9 @@ void Checker::check_head(const Access& access, const SessionId& session, Run& ru
   auto state = sessions_.read(*access.own, session, Sessions::Tombstones::kShown);
   if (!state.ok()) {
     if (state.error().code == Code::kNotFound) return;
-    Damage damage = damage_from(head_name(tenant, session), state.error());
+    Damage damage = damage_from(
+        state.error().code == Code::kDataLoss ? object_named_by(state.error()) : head_name(tenant, session),
+        state.error());
     damage.session = session;
     run.add(std::move(damage));
     return;

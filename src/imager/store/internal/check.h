@@ -2,9 +2,9 @@
 #pragma once
 // Scrubbing, and finding what can still be used of a damaged store.
 //
-// The checker reads everything itself and believes no cache of decoded things beyond frames and nodes that
-// were verified in this process. Each tree node and pack is looked at once however many snapshots share it;
-// only when something is found does a second pass find out which snapshots it costs.
+// The checker is given a Core of its own, with empty caches, so that what it reads comes from the disk. Each
+// tree node and pack is looked at once however many snapshots share it; only when something is found does a
+// second pass find out which snapshots it costs.
 
 #include "imager/store/internal/collector.h"
 

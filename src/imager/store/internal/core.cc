@@ -170,6 +170,15 @@ Result<Access> Core::access_or_create(const TenantId& tenant) {
 
 Result<Core::CollectorState> Core::collector_state(const Keys& keys) {
   std::string name = gc_name(keys.tenant());
+  SPACE_TRY(auto versions, objects.head_versions(name));
+  if (versions.empty()) return CollectorState{};
+  if (versions.back() > 1 && !std::ranges::binary_search(versions, versions.back() - 1)) {
+    // Two are always kept: an older generation must not pass for the present one.
+    SPACE_TRY(auto again, objects.head_versions(name));
+    if (again == versions) {
+      return make_error(Code::kDataLoss, "store.missing", name + ": a version was taken away");
+    }
+  }
   SPACE_TRY(auto head, objects.read_head(name));
   if (!head) return CollectorState{};
   std::string version_name = fmt::format("{}/{}", name, head->version);

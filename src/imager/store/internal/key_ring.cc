@@ -138,6 +138,11 @@ Result<std::shared_ptr<const Keys>> KeyRings::load(const TenantId& tenant, bool 
     head = std::move(again);
     if (!head) return make_error(Code::kAborted, "store.conflict", "the key ring vanished");
   }
+  if (head->version == 1) {
+    // Twice, so that a rotation cannot be taken away unnoticed: two versions are always kept.
+    auto second = objects_.swap_head(ring_name(tenant), 1, head->bytes);
+    second.ignore("the next load tries again");
+  }
   auto ring = decode_ring(head->bytes);
   if (!ring.ok()) {
     // The version before differs at most by one rotation and opens everything that it knows.

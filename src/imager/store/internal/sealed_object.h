@@ -42,6 +42,12 @@ Result<Bytes> open_object(const Keys& keys, ObjectKind kind, const std::string& 
 // The id of the data key that sealed `object`, as hex; empty when it cannot be read.
 std::string key_id_of(ByteView object);
 
+// Errors store.corrupt and store.missing begin with the name of their object, which has neither blank nor
+// colon.
+inline std::string object_named_by(const Error& error) {
+  return error.message.substr(0, error.message.find_first_of(": "));
+}
+
 template <class T>
 Result<T> open_record(const Keys& keys, ObjectKind kind, const std::string& name, ByteView object) {
   SPACE_TRY(Bytes plain, open_object(keys, kind, name, object));

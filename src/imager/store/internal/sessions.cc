@@ -112,7 +112,7 @@ Result<SessionState> Sessions::read(const Keys& keys, const SessionId& session, 
     if (!state.ok() && state.error().code == Code::kDataLoss && versions.size() > 1) {
       bool missing = state.error().reason == "store.missing";
       damage.push_back(head_damage(session, missing ? Damage::Kind::kMissing : Damage::Kind::kCorrupt,
-                                   version_name(name, newest), state.error().message));
+                                   object_named_by(state.error()), state.error().message));
       auto older = open_version(keys, session, versions[versions.size() - 2]);
       if (older.ok()) state = std::move(older);
     }
@@ -134,14 +134,15 @@ Result<std::uint64_t> Sessions::swap(const Keys& keys, const SessionId& session,
 }
 
 Result<bool> Sessions::create(const Keys& keys, const SessionId& session) {
+  bool fresh = false;
   auto existing = read(keys, session, Tombstones::kShown);
   if (!existing.ok()) {
     if (existing.error().code != Code::kNotFound) return std::move(existing).error();
     HeadRecord head;
     head.session = session;
     auto swapped = swap(keys, session, 0, head);
-    if (swapped.ok()) return true;
-    if (swapped.error().reason != "blob.conflict") return std::move(swapped).error();
+    if (!swapped.ok() && swapped.error().reason != "blob.conflict") return std::move(swapped).error();
+    fresh = swapped.ok();
     existing = read(keys, session, Tombstones::kShown);
     if (!existing.ok()) return std::move(existing).error();
   }
@@ -149,7 +150,11 @@ Result<bool> Sessions::create(const Keys& keys, const SessionId& session) {
     return make_error(Code::kFailedPrecondition, "store.session_ended",
                       "session " + session.str() + " was removed");
   }
-  return false;
+  if (existing->version == 1) {
+    auto second = swap(keys, session, 1, existing->head);
+    if (!second.ok() && second.error().reason != "blob.conflict") return std::move(second).error();
+  }
+  return fresh;
 }
 
 Result<std::string> Sessions::write_checkpoint(const Keys& keys, const SessionId& session,

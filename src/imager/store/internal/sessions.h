@@ -50,8 +50,9 @@ class Sessions {
   Result<SessionState> read(const Keys& keys, const SessionId& session,
                             Tombstones tombstones = Tombstones::kHidden);
 
-  // Makes the head of a new session; an existing one is fine. Returns true when it is new.
-  // Errors: store.session_ended when it has a tombstone.
+  // Makes the head of a new session; an existing one is fine. Returns true when it is new. Writes two
+  // versions, so that a first snapshot's head, too, cannot be taken away unnoticed. Errors:
+  // store.session_ended when it has a tombstone.
   Result<bool> create(const Keys& keys, const SessionId& session);
 
   // Reads, lets `change` alter the head (and append to head.changes), swaps; again when another was faster.

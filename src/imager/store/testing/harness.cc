@@ -72,14 +72,14 @@ StoreOptions small_options() {
 }
 
 Harness::Harness(std::uint64_t seed, StoreOptions options_in)
-    : random(seed), keys(seed + 1), files(seed + 2, &clock), options(options_in) {
+    : random(seed), names(seed + 3), keys(seed + 1), files(seed + 2, &clock), options(options_in) {
   reopen();
 }
 
 void Harness::reopen() {
   store.reset();
   objects.reset();
-  auto opened = blob::open_dir_store(files, random);
+  auto opened = blob::open_dir_store(files, names);
   SPACE_CHECK(opened.ok());
   objects = std::move(opened).value();
   store = open_store(*objects, keys, random, clock, options);

@@ -53,6 +53,7 @@ class Harness {
 
   SimulatedClock clock;
   os::SeededRandom random;
+  os::SeededRandom names;  // of temporary files
   MemoryKeys keys;
   blob::FaultFileSystem files;
   StoreOptions options;
@@ -71,7 +72,7 @@ struct Change {
 };
 
 inline constexpr std::uint64_t kMemoryBytes = 4u << 20;
-inline constexpr std::uint64_t kDiskBytes = 4u << 20;
+inline constexpr std::uint64_t kDiskBytes = 1u << 20;
 
 IngestOptions ingest_options(const SessionId& session, std::optional<SnapshotId> parent);
 SnapshotMeta meta_at(WallTime time, std::string name = {});

@@ -42,7 +42,9 @@ class FaultOutput final : public OutputFile {
     std::size_t take = data.size();
     if (shorten && take > 1) take = 1;
     if (partial) take = take == 0 ? 0 : files_.random_() % take;
-    if (allowed.ok() && files_.used() + take > files_.capacity_) return no_space();
+    if (allowed.ok() && files_.capacity_ != FaultFileSystem::kUnlimited &&
+        files_.used() + take > files_.capacity_)
+      return no_space();
     if (allowed.ok() || partial)
       inode_->content.insert(inode_->content.end(), data.begin(), data.begin() + take);
     SPACE_CHECK_OK(allowed);
@@ -331,11 +333,12 @@ Result<void> FaultFileSystem::sync_directory(const std::string& path) {
   std::lock_guard lock(mutex_);
   SPACE_CHECK_OK(step());
   auto in_folder = [&](const std::string& entry) { return !entry.empty() && parent_of(entry) == path; };
-  for (auto it = durable_.begin(); it != durable_.end();) {
+  std::string prefix = path.empty() ? "" : path + "/";
+  for (auto it = durable_.lower_bound(prefix); it != durable_.end() && it->first.starts_with(prefix);) {
     it = in_folder(it->first) && !seen_.contains(it->first) ? durable_.erase(it) : std::next(it);
   }
-  for (const auto& [entry, inode] : seen_) {
-    if (in_folder(entry)) durable_[entry] = inode;
+  for (auto it = seen_.lower_bound(prefix); it != seen_.end() && it->first.starts_with(prefix); ++it) {
+    if (in_folder(it->first)) durable_[it->first] = it->second;
   }
   return {};
 }

@@ -91,6 +91,8 @@ class FaultFileSystem final : public FileSystem {
   [[nodiscard]] std::uint64_t used() const;
   [[nodiscard]] WallTime now() const;
 
+  static constexpr std::uint64_t kUnlimited = 1ull << 40;
+
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
   const Clock* clock_;
@@ -100,7 +102,7 @@ class FaultFileSystem final : public FileSystem {
   std::uint64_t steps_ = 0;
   std::uint64_t reads_ = 0;
   std::uint64_t failing_read_ = 0;
-  std::uint64_t capacity_ = 1ull << 40;
+  std::uint64_t capacity_ = kUnlimited;
   bool crashed_ = false;
 };
 
