@@ -34,12 +34,13 @@ class CgroupsV1 final : public Cgroups {
   Result<void> create(const SandboxId& sandbox, const CgroupLimits& limits) override {
     for (const auto& parent : all_) SPACE_CHECK_OK(make_group(parent + "/" + sandbox.str()));
     std::string memory = memory_ + "/" + sandbox.str();
+    // Swap accounting is off on many machines; then the second file isn't there. It may never be below the
+    // first, so it steps aside while that one changes.
+    std::string with_swap = memory + "/memory.memsw.limit_in_bytes";
+    bool counts_swap = os::exists(with_swap);
+    if (counts_swap) SPACE_CHECK_OK(write_value(with_swap, "-1"));
     SPACE_CHECK_OK(write_value(memory + "/memory.limit_in_bytes", std::to_string(limits.memory_bytes)));
-    // Swap accounting is off on many machines; then the file isn't there.
-    if (os::exists(memory + "/memory.memsw.limit_in_bytes")) {
-      SPACE_CHECK_OK(
-          write_value(memory + "/memory.memsw.limit_in_bytes", std::to_string(limits.memory_bytes)));
-    }
+    if (counts_swap) SPACE_CHECK_OK(write_value(with_swap, std::to_string(limits.memory_bytes)));
     SPACE_CHECK_OK(write_value(pids_ + "/" + sandbox.str() + "/pids.max", std::to_string(limits.pids)));
     std::string cpu = cpu_ + "/" + sandbox.str();
     SPACE_CHECK_OK(
