@@ -78,8 +78,11 @@ void Checker::check_ring(const TenantId& tenant, Run& run) {
     run.add(damage_from(ring_name(tenant), versions.error()));
     return;
   }
-  if (!versions->empty() && versions->back() > 1 &&
-      !std::ranges::binary_search(*versions, versions->back() - 1)) {
+  // Two versions are made at once and two are always kept; a tenant that has stored something has got beyond
+  // one.
+  auto stored = core_.objects.list(roots_folder(tenant));
+  bool gap = versions->size() == 1 && (versions->back() > 1 || (stored.ok() && !stored->empty()));
+  if (gap || (versions->size() > 1 && !std::ranges::binary_search(*versions, versions->back() - 1))) {
     run.add({Damage::Kind::kMissing, ring_name(tenant), "a version was taken away", std::nullopt, {}});
   }
   for (std::uint64_t version : *versions) {
