@@ -43,10 +43,10 @@ async::Task<Result<void>> Control::start() {
   co_return Result<void>();
 }
 
-async::Task<void> Control::stop() {
+async::Task<void> Control::stop(Sessions sessions) {
   log_.info("stopping");
   server_->stop_accepting();
-  co_await engine_->stop_sessions(options_.session_grace);
+  if (sessions == Sessions::kKill) co_await engine_->stop_sessions(options_.session_grace);
   co_await server_->stop(options_.request_grace);
   co_await scope_.stop();
   co_await engine_->stop();

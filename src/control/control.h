@@ -58,8 +58,12 @@ class Control {
   // Opens the database, takes up what an earlier process left, serves. Errors: those of the database,
   // control.bad_admin_key.
   async::Task<Result<void>> start();
-  // Refuses new connections and sessions, kills the live sessions, lets answers out, stops.
-  async::Task<void> stop();
+  enum class Sessions : std::uint8_t {
+    kKill,   // they end as control.platform_stopped
+    kLeave,  // they go on; a later process takes them and all operations up
+  };
+  // Refuses new connections and sessions, does with the live ones as asked, lets answers out, stops.
+  async::Task<void> stop(Sessions sessions);
 
   // Preconditions of these: start() has succeeded.
   operations::Engine& engine() { return *engine_; }

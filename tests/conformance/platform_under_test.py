@@ -189,6 +189,7 @@ class WebSocket:
 
     def receive(self):
         """The next message: a dict of a text frame, bytes of a binary frame, or None after the close."""
+        fragments, kind = b"", None
         while True:
             first, second = self._take(2)
             size = second & 0x7F
@@ -198,6 +199,11 @@ class WebSocket:
                 size = struct.unpack(">Q", self._take(8))[0]
             data = self._take(size)
             opcode = first & 0x0F
+            if opcode < 8:  # a message may come in several frames, with control frames between
+                fragments, kind = fragments + data, opcode or kind
+                if not first & 0x80:
+                    continue
+                data, opcode = fragments, kind
             if opcode == 1:
                 value = json.loads(data.decode("utf-8"))
                 check_schema(OPENAPI["components"]["schemas"]["ServerFrame"], value)

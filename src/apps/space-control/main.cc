@@ -52,7 +52,7 @@ async::Task<void> run(control::Control& control, const obs::Log& log, std::strin
   log.info("serving", {{"url", url}});
   boost::system::error_code error;
   co_await signals.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, error));
-  co_await control.stop();
+  co_await control.stop(control::Control::Sessions::kKill);
   exit_code = 0;
 }
 

@@ -212,6 +212,8 @@ async::Task<Result<std::unique_ptr<WebSocket>>> Exchange::upgrade() {
   incoming_.answer = Incoming::Answer::kUpgraded;
   auto state = std::make_shared<internal::WebSocketState>(connection_);
   state->stream.read_message_max(kMaxWebSocketMessage);
+  // Messages are small enough to be one frame each; splitting them would only cost.
+  state->stream.auto_fragment(false);
   state->stream.set_option(beast::websocket::stream_base::timeout{
       std::chrono::seconds(30), beast::websocket::stream_base::none(), false});
   std::string name = connection_.options.server_name;
