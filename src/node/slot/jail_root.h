@@ -4,7 +4,7 @@
 // places for what is mounted there. Made once and named after its content; a changed package gives another
 // one.
 //
-// Blocking (copies about 60 MB the first time). Errors: node.jail_root, node.program_missing.
+// Blocking (copies tens of megabytes the first time). Errors: node.jail_root, node.program_missing.
 
 #include <string>
 #include <string_view>
