@@ -136,7 +136,9 @@ class Platform:
         return done.stdout
 
     def json(self, *arguments, **options):
-        return json.loads(self.ok(*arguments, "--json", **options))
+        words = list(arguments)
+        words.insert(words.index("--") if "--" in words else len(words), "--json")  # what follows -- is the guest's
+        return json.loads(self.ok(*words, **options))
 
     def create(self, *arguments, **options):
         return self.json("session", "create", *arguments, **options)

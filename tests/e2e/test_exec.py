@@ -62,10 +62,8 @@ class ExecTest(SharedPlatformTest):
     def test_timeout_kills_the_whole_tree(self):
         done = self.p.space("exec", "--timeout", "1s", self.s, "--", "sh", "-c", "setsid sleep 4242 & setsid sleep 4242 & sleep 4242")
         self.assertEqual(done.returncode, 124, done.stderr)
-        wait_until(lambda: self.p.space("exec", self.s, "--", "sh", "-c", "grep -al 4242 /proc/[0-9]*/cmdline | grep -v self | wc -l").stdout.strip() in (b"0", b"1"),
-                   "no child of the command lives on")
-        left = self.p.sh(self.s, "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f 2>/dev/null | grep '^sleep 4242' || true; done")
-        self.assertEqual(left, "")
+        left = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f 2>/dev/null | grep '^sleep 4242' || true; done"
+        wait_until(lambda: self.p.sh(self.s, left) == "", "no child of the command lives on")
 
     def test_zero_timeout_means_none(self):
         self.assertEqual(self.p.space("exec", "--timeout", "0", self.s, "--", "sh", "-c", "sleep 2; exit 5").returncode, 5)
@@ -162,7 +160,7 @@ class ExecTest(SharedPlatformTest):
         self.assertEqual(client.wait(30), 6)
 
     def test_orphans_are_reaped(self):
-        self.p.sh(self.s, "for i in $(seq 50); do (sh -c 'sleep 0.2 &' ) & done; wait")
+        self.p.sh(self.s, "for i in $(seq 10); do (sh -c 'sleep 0.2 &' ) & done; wait")
         wait_until(lambda: self.p.sh(self.s, "grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l").strip() == "0", "no zombie is left")
 
     def test_fork_bomb_leaves_the_daemon_answering(self):
