@@ -128,7 +128,8 @@ Task<void> stuck_upload(RelayTest& t) {
   write.path = "/never-read";
   rpc::Call call = co_await t.start_call(m, guest_request(std::move(write)), 50);
   async::TaskScope scope(t.loop.get_executor());
-  scope.spawn(feed(call, std::string(4'000'000, 'x')));
+  const std::string data(4'000'000, 'x');
+  scope.spawn(feed(call, data));
   EXPECT_EQ((co_await collect(call)).reason(), "link.guest_not_answering");
   co_await scope.drain();
 }
