@@ -4,7 +4,7 @@
 // that over
 // ~/.config/space/config.toml:
 //
-//   url = "http://127.0.0.1:7600"
+//   url = "http://127.0.0.1:7350"
 //   key = "space_..."          # or
 //   key_file = "/path/to/key"
 //
@@ -19,7 +19,7 @@
 
 namespace space::cli {
 
-inline constexpr const char* kDefaultUrl = "http://127.0.0.1:7600";
+inline constexpr const char* kDefaultUrl = "http://127.0.0.1:7350";
 
 // The value of an environment variable, or nullptr.
 using Lookup = const char* (*)(const char*);

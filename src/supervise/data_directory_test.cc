@@ -71,7 +71,7 @@ TEST(ListenTcp, TakesNamesAndBothFamiliesAndRefusesNonsense) {
   ASSERT_TRUE(any.ok());
   EXPECT_FALSE(any->loopback);
   EXPECT_TRUE(any->local_url.starts_with("http://127.0.0.1:"));
-  for (const char* bad : {"", "7600", ":7600", "host", "127.0.0.1:x", "127.0.0.1:70000", "::1:80", "[::1]"}) {
+  for (const char* bad : {"", "7350", ":7350", "host", "127.0.0.1:x", "127.0.0.1:70000", "::1:80", "[::1]"}) {
     EXPECT_EQ(listen_tcp(bad, 0).error().reason, "supervise.usage") << bad;
   }
 }

@@ -30,7 +30,7 @@ struct HostPort {
 
 Result<HostPort> split(const std::string& address) {
   auto bad = [&] {
-    return usage("--listen must be HOST:PORT, such as 127.0.0.1:7600, not \"" + escape(address) + "\"");
+    return usage("--listen must be HOST:PORT, such as 127.0.0.1:7350, not \"" + escape(address) + "\"");
   };
   HostPort parts;
   std::size_t colon = address.rfind(':');

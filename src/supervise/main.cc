@@ -66,7 +66,7 @@ Result<os::Fd> listen_for(const std::string& path, uid_t user) {
 Result<Prepared> prepare(const Options& options) {
   if (::geteuid() != 0) {
     return make_error(Code::kPermissionDenied, "supervise.not_root",
-                      "space up must be started as root: it makes users, jails and cgroups for the "
+                      "it must be started as root: it makes users, jails and cgroups for the "
                       "sandboxes; try: sudo space up ...");
   }
   SPACE_TRY(DataDirectory data, open_data_directory(options.data, options.min_free));

@@ -14,7 +14,7 @@ namespace space::supervise {
 // Value type.
 struct Options {
   std::string data = "/var/lib/space";
-  std::string listen = "127.0.0.1:7600";
+  std::string listen = "127.0.0.1:7350";
   std::string url;                      // empty: from the address that was bound
   std::uint64_t min_free = 256u << 20;  // bytes
   std::vector<std::string> templates;

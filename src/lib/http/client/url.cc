@@ -8,7 +8,7 @@ namespace space::http::client {
 namespace {
 
 Error bad_url(const std::string& why) {
-  return field_error("url", "http.bad_url", why + "; a server's URL looks like http://127.0.0.1:7600");
+  return field_error("url", "http.bad_url", why + "; a server's URL looks like http://127.0.0.1:7350");
 }
 
 bool is_alnum(char c) {

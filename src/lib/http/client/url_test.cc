@@ -7,7 +7,7 @@ namespace space::http::client {
 namespace {
 
 TEST(ParseUrl, TakesHostPortAndPrefixApart) {
-  EXPECT_EQ(*parse_url("http://localhost:7600"), (Endpoint{"localhost", "7600", ""}));
+  EXPECT_EQ(*parse_url("http://localhost:7350"), (Endpoint{"localhost", "7350", ""}));
   EXPECT_EQ(*parse_url("http://10.0.0.1"), (Endpoint{"10.0.0.1", "80", ""}));
   EXPECT_EQ(*parse_url("http://[::1]:81/space/"), (Endpoint{"::1", "81", "/space"}));
   EXPECT_EQ(parse_url("http://[::1]:81/space/")->url(), "http://[::1]:81/space");
