@@ -25,6 +25,16 @@ constexpr confine_lib::ResourceLimit kLimits[] = {
     {RLIMIT_NOFILE, 8192, "sockets of 1024 sandboxes, and of those that are being replaced"},
 };
 
+// UBSan asks the kernel through a pipe whether memory can be read, and takes a refusal for a broken object.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define SPACE_LINK_SANITIZED 1
+constexpr confine_lib::SyscallRule kSanitizers[] = {
+    {"pipe2", "the sanitizers' check whether memory can be read; not in other builds", {}},
+};
+#endif
+#endif
+
 Error not_confined(const char* what) {
   return make_error(Code::kInternal, "link.not_confined", what);
 }
@@ -38,12 +48,15 @@ bool refused(int result) {
 }  // namespace
 
 Result<confine_lib::SyscallPolicy> serving_policy() {
-  return confine_lib::SyscallPolicyBuilder(confine_lib::Refusal::kPermissionError)
-      .allow(confine_lib::kProcessBasics)
+  confine_lib::SyscallPolicyBuilder builder(confine_lib::Refusal::kPermissionError);
+  builder.allow(confine_lib::kProcessBasics)
       .allow(confine_lib::kEventLoop)
       .allow(confine_lib::kOpenSockets)
-      .refuse(confine_lib::kEscapes, confine_lib::Refusal::kKillProcess)
-      .build();
+      .refuse(confine_lib::kEscapes, confine_lib::Refusal::kKillProcess);
+#ifdef SPACE_LINK_SANITIZED
+  builder.allow(kSanitizers);
+#endif
+  return builder.build();
 }
 
 Result<void> give_up_privileges(std::span<const int> keep) {
