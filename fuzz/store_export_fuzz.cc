@@ -2,7 +2,7 @@
 // Exported files: the parts in the clear, and the records inside. The first byte chooses.
 #include <cstdlib>
 
-#include "imager/store/internal/export.h"
+#include "imager/store/format/export.h"
 
 using namespace space;
 using namespace space::imager::store;

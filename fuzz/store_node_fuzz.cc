@@ -2,7 +2,7 @@
 // Tree nodes: what decodes must encode to the same bytes.
 #include <cstdlib>
 
-#include "imager/store/internal/node.h"
+#include "imager/store/format/node.h"
 
 using namespace space;
 using namespace space::imager::store;

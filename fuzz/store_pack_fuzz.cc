@@ -2,7 +2,7 @@
 // Headers, trailers and footers of packs, and compressed frames. The first byte chooses.
 #include <cstdlib>
 
-#include "imager/store/internal/pack.h"
+#include "imager/store/format/pack.h"
 
 using namespace space;
 using namespace space::imager::store;

@@ -3,8 +3,8 @@
 // encode to the same bytes.
 #include <cstdlib>
 
-#include "imager/store/internal/records.h"
-#include "imager/store/internal/sealed_object.h"
+#include "imager/store/format/records.h"
+#include "imager/store/format/sealed_object.h"
 
 using namespace space;
 using namespace space::imager::store;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "imager/store/format/export.h"
 #include "imager/store/internal/check.h"
-#include "imager/store/internal/export.h"
 #include "imager/store/internal/ingest.h"
 #include "imager/store/internal/reader.h"
 
@@ -231,7 +231,7 @@ class StoreImpl final : public Store {
   Result<void> export_snapshot(const TenantId& tenant, const SnapshotId& snapshot,
                                const crypto::SecretBytes& key, const Sink& sink) override {
     SPACE_TRY(auto opened, open(tenant, snapshot));
-    return write_export(core_, *opened, key, sink);
+    return write_export(core_.random, *opened, key, sink);
   }
 
   Result<SnapshotInfo> import_snapshot(const TenantId& tenant, const SessionId& session,

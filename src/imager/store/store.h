@@ -27,8 +27,8 @@
 // towards the disk.
 //
 // Errors of most calls: store.not_found; store.key_unavailable, store.key_unreachable (key_provider.h);
-// store.corrupt and store.missing (data_loss; the message begins with the object's name); store.no_space (resource_exhausted);
-// blob.io (internal or unavailable, from the disk).
+// store.corrupt and store.missing (data_loss; the message begins with the object's name); store.no_space
+// (resource_exhausted); blob.io (internal or unavailable, from the disk).
 
 #include <chrono>
 #include <functional>

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "imager/store/internal/export.h"
-#include "imager/store/internal/records.h"
+#include "imager/store/format/export.h"
+#include "imager/store/format/records.h"
 #include "lib/os/file.h"
 #include "tests/compat/store/contents.h"
 

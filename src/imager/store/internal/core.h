@@ -9,8 +9,8 @@
 #include <memory>
 #include <mutex>
 
-#include "imager/store/internal/records.h"
-#include "imager/store/internal/sealed_object.h"
+#include "imager/store/format/records.h"
+#include "imager/store/format/sealed_object.h"
 #include "imager/store/internal/tree.h"
 #include "imager/store/internal/workers.h"
 #include "imager/store/store.h"

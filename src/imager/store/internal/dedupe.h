@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "imager/store/internal/node.h"
+#include "imager/store/format/node.h"
 
 namespace space::imager::store {
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "imager/store/internal/pack.h"
+#include "imager/store/format/pack.h"
 #include "lib/blob/object_store.h"
 
 namespace space::imager::store {

@@ -10,8 +10,8 @@
 #include <list>
 #include <set>
 
+#include "imager/store/format/node.h"
 #include "imager/store/internal/frames.h"
-#include "imager/store/internal/node.h"
 
 namespace space::imager::store {
 

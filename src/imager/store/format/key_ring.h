@@ -16,7 +16,7 @@
 #include <mutex>
 #include <vector>
 
-#include "imager/store/internal/names.h"
+#include "imager/store/format/names.h"
 #include "imager/store/key_provider.h"
 #include "lib/base/clock.h"
 #include "lib/blob/object_store.h"

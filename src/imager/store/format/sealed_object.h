@@ -9,8 +9,8 @@
 //  object's name.
 // The tag is the record's MAC: it binds the record to its tenant, kind, name and key.
 
-#include "imager/store/internal/codec.h"
-#include "imager/store/internal/key_ring.h"
+#include "imager/store/format/codec.h"
+#include "imager/store/format/key_ring.h"
 
 namespace space::imager::store {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "imager/store/internal/export.h"
+#include "imager/store/format/export.h"
 
 #include <zstd.h>
 
@@ -231,11 +231,11 @@ Result<std::array<std::byte, 32>> decode_export_header(ByteView bytes) {
   return salt;
 }
 
-Result<void> write_export(Core& core, OpenSnapshot& snapshot, const crypto::SecretBytes& key,
+Result<void> write_export(os::Random& random, OpenSnapshot& snapshot, const crypto::SecretBytes& key,
                           const Store::Sink& sink) {
   std::array<std::byte, kExportHeaderBytes> header{};
   std::array<std::byte, 32> salt;
-  core.random.fill(salt);
+  random.fill(salt);
   std::memcpy(header.data(), kMagic, sizeof kMagic);
   store_le(header.data() + 8, kVersion);
   std::copy(salt.begin(), salt.end(), header.begin() + 16);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "imager/store/internal/key_ring.h"
+#include "imager/store/format/key_ring.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "imager/store/internal/codec.h"
+#include "imager/store/format/codec.h"
 
 namespace space::imager::store {
 namespace {

@@ -9,7 +9,7 @@
 #include <bitset>
 #include <memory>
 
-#include "imager/store/internal/pack.h"
+#include "imager/store/format/pack.h"
 
 namespace space::imager::store {
 

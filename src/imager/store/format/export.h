@@ -6,9 +6,7 @@
 // marked when it is the last: cut, reordered, repeated or exchanged records don't open. The decoder is pure.
 // Posture: hostile.
 
-#include "imager/store/internal/codec.h"
-#include "imager/store/internal/ingest.h"
-#include "imager/store/internal/reader.h"
+#include "imager/store/format/records.h"
 
 namespace space::imager::store {
 
@@ -52,7 +50,7 @@ Result<ExportFrame> decode_export_frame(ByteView bytes);
 // The salt. Errors: store.malformed.
 Result<std::array<std::byte, 32>> decode_export_header(ByteView bytes);
 
-Result<void> write_export(Core& core, OpenSnapshot& snapshot, const crypto::SecretBytes& key,
+Result<void> write_export(os::Random& random, OpenSnapshot& snapshot, const crypto::SecretBytes& key,
                           const Store::Sink& sink);
 
 // Reads a whole file; `begin` makes the ingest once the sizes are known.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "imager/store/internal/pack.h"
+#include "imager/store/format/pack.h"
 
 #include <lz4.h>
 

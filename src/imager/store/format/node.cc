@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "imager/store/internal/node.h"
+#include "imager/store/format/node.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 //
 // Every record begins with its version; a reader refuses versions that it doesn't know.
 
-#include "imager/store/internal/codec.h"
-#include "imager/store/internal/node.h"
+#include "imager/store/format/codec.h"
+#include "imager/store/format/node.h"
 
 namespace space::imager::store {
 

@@ -15,8 +15,8 @@
 #include <memory>
 #include <span>
 
-#include "imager/store/internal/codec.h"
-#include "imager/store/internal/key_ring.h"
+#include "imager/store/format/codec.h"
+#include "imager/store/format/key_ring.h"
 #include "imager/store/store.h"
 
 namespace space::imager::store {

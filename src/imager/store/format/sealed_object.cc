@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "imager/store/internal/sealed_object.h"
+#include "imager/store/format/sealed_object.h"
 
 #include <cstring>
 
