@@ -9,10 +9,11 @@ namespace {
 
 struct Entry {
   std::string_view reason;
+  std::string_view code;
   unsigned status;
 };
 
-// Generated from api/errors.yaml: {"module.reason", status}, in the order of the file.
+// Generated from api/errors.yaml: {"module.reason", "code", status}, in the order of the file.
 constexpr Entry kEntries[] = {
 #include "control/reason_status.inc"
 };
@@ -54,6 +55,8 @@ unsigned http_status(const Error& error) {
   unsigned by_code = status_of(error.code);
   const auto* found = std::find_if(std::begin(kEntries), std::end(kEntries),
                                    [&](const Entry& entry) { return entry.reason == error.reason; });
+  // A guest may give a reason with an unusual code; then the code decides.
+  if (found != std::end(kEntries) && found->code != to_string(error.code)) return by_code;
   return found == std::end(kEntries) ? by_code : found->status;
 }
 

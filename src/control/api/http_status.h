@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The HTTP status of an error: what api/errors.yaml says for its reason, else what its code stands for. Pure.
+// The HTTP status of an error: what api/errors.yaml says for its reason and code, else what its code stands
+// for. Pure.
 
 #include "lib/base/error.h"
 

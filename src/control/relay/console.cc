@@ -53,8 +53,8 @@ async::Task<void> console(api::Call& call, meta::SessionRow session, bool follow
 
   // An error comes at once; a console that says nothing for a moment is simply quiet.
   std::optional<rpc::CallEvent> first;
-  auto early =
-      co_await async::with_deadline(next_of(&source), std::chrono::milliseconds(300), "rpc.deadline", "the console is quiet");
+  auto early = co_await async::with_deadline(next_of(&source), std::chrono::milliseconds(300), "rpc.deadline",
+                                             "the console is quiet");
   if (early.ok()) {
     first = std::move(*early);
     if (auto* end = std::get_if<rpc::End>(&*first); end != nullptr && !end->status.ok()) {
