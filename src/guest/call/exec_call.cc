@@ -83,7 +83,7 @@ void CommandCall::on_replaced() {
 }
 
 bool CommandCall::pump_more() {
-  if (!command_ || finishing()) return false;
+  if (!command_ || !announced_ || finishing()) return false;
   // At most one turn's bytes, shared by both streams so that neither hides the other.
   std::size_t sent = 0;
   for (int stream = 0; stream < Command::kStreams; ++stream) {
@@ -121,6 +121,8 @@ void ExecCall::on_started(pid_t pid) {
   guestapi::StartedT started;
   started.pid = static_cast<std::uint32_t>(pid);
   send(std::move(started));
+  announced_ = true;
+  want_pump();
   if (!request_.detached) return;
   command_->drop_viewer(*this);
   command_.reset();
@@ -141,6 +143,7 @@ void AttachCall::start() {
   attached.stdout_from = command->output(0).watched_offset();
   attached.stderr_from = command->output(1).watched_offset();
   send(std::move(attached));
+  announced_ = true;
   follow(std::move(command));
   want_pump();
 }

@@ -36,6 +36,8 @@ class CommandCall : public Call, public CommandViewer {
 
   Services& services_;
   std::shared_ptr<Command> command_;
+  // Started or Attached is on its way: output may follow. A process writes before the pool reports its start.
+  bool announced_ = false;
 
  private:
   bool exit_sent_ = false;
