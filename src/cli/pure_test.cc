@@ -119,7 +119,7 @@ TEST(Table, AlignsByCharactersAndEscapesCells) {
   Table table({"NAME", "N"});
   table.row({"ü", "1"});
   table.row({"a\x1b[0m", "22"});
-  EXPECT_EQ(table.text(), "NAME       N\nü          1\na\\x1b[0m  22\n");
+  EXPECT_EQ(table.text(), "NAME      N\nü         1\na\\x1b[0m  22\n");
 }
 
 TEST(HumanSize, IsExactWhereThatIsShort) {

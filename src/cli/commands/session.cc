@@ -34,8 +34,12 @@ struct ListOptions {
 
 struct OneOptions {
   std::vector<std::string> sessions;
-  std::string ttl;
   bool no_wait = false;
+};
+
+struct ExtendOptions {
+  std::string session;
+  std::string ttl;
 };
 
 Error usage(const std::string& message) {
@@ -181,10 +185,10 @@ Task<int> kill(Context& context, const OneOptions& options) {
   co_return code;
 }
 
-Task<int> extend(Context& context, const OneOptions& options) {
+Task<int> extend(Context& context, const ExtendOptions& options) {
   auto length = seconds("the time to live", options.ttl);
   if (!length.ok()) co_return context.fail(length.error());
-  auto session = co_await context.api.change("PATCH", session_target(options.sessions.front()),
+  auto session = co_await context.api.change("PATCH", session_target(options.session),
                                              json::object{{"ttl_seconds", *length}});
   if (!session.ok()) co_return context.fail(session.error());
   print_session(context, *session);
@@ -239,10 +243,12 @@ void add_session_commands(CLI::App& app, Invocation& invocation) {
       [one, &invocation] { invocation.remote = [one](Context& c) { return kill(c, *one); }; });
 
   auto* extend_command = group->add_subcommand("extend", "Move a session's deadline, counted from now");
-  extend_command->add_option("session", one->sessions, "Session id or name")->required()->expected(1);
-  extend_command->add_option("ttl", one->ttl, "New time to live from now, such as 2h")->required();
-  extend_command->callback(
-      [one, &invocation] { invocation.remote = [one](Context& c) { return extend(c, *one); }; });
+  auto extended = std::make_shared<ExtendOptions>();
+  extend_command->add_option("session", extended->session, "Session id or name")->required();
+  extend_command->add_option("ttl", extended->ttl, "New time to live from now, such as 2h")->required();
+  extend_command->callback([extended, &invocation] {
+    invocation.remote = [extended](Context& c) { return extend(c, *extended); };
+  });
 }
 
 }  // namespace space::cli

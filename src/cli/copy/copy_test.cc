@@ -154,6 +154,7 @@ TEST_F(Cp, HostileNamesInAListingStopTheCopyAndWriteNothingOutside) {
   remote_file("evil");
   for (const char* name : {"../escape", "..", "/etc/escape", "/tree/../escape", "sub/escape", "", "."}) {
     for (const char* kind : {"regular", "directory"}) {
+      os::remove_tree(target).ignore("absent the first time");
       remote_lists(info(name, kind));
       EXPECT_EQ(space({"cp", "-r", "demo:/tree", target}), 1) << name;
       EXPECT_NE(err.find("cli.hostile_name"), std::string::npos) << err;
