@@ -2,15 +2,12 @@
 // What a command through the whole platform costs, beside the same spawn and wait done by a minimal guest
 // program on the bare channel of the same kind of machine. The guests take turns, so that both see the same
 // weather.
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
-
 #include "bench/bare_guest.h"
 #include "bench/benches.h"
+#include "bench/command.h"
 #include "bench/figures.h"
 #include "bench/initramfs.h"
 #include "bench/platform.h"
-#include "lib/http/client/websocket.h"
 
 namespace space::bench {
 namespace {
@@ -21,40 +18,6 @@ constexpr int kWarmUp = 10;
 constexpr int kRounds = 200;
 constexpr std::size_t kStreamBytes = 256u << 20;
 constexpr std::size_t kCopyBytes = 128u << 20;
-
-struct Ran {
-  double ms = 0;
-  std::uint64_t bytes = 0;
-};
-
-// One command from the upgrade to its exit; fails unless it ends with exit code 0.
-async::Task<Result<Ran>> run_command(cli::Api& api, std::string session, json::object request) {
-  auto start = std::chrono::steady_clock::now();
-  SPACE_CO_TRY(auto upgrade, co_await api.client().upgrade("/v1" + cli::session_target(session) + "/exec"));
-  if (!upgrade.socket) co_return cli::Api::error_from(upgrade.declined);
-  std::string text = json::serialize(request);
-  SPACE_CO_CHECK_OK(co_await upgrade.socket->send_text(text));
-  Ran ran;
-  for (;;) {
-    SPACE_CO_TRY(auto message, co_await upgrade.socket->read());
-    if (!message)
-      co_return make_error(Code::kDataLoss, "bench.broken_stream",
-                           "a command's stream ended without an exit");
-    if (message->binary) {
-      ran.bytes += message->data.size() - 1;
-      continue;
-    }
-    auto event = json::parse(as_text(message->data));
-    std::string type = cli::text_of(event, "type");
-    if (type == "error") co_return cli::Api::error_from(*cli::member(event, "error"));
-    if (type != "exited") continue;
-    if (cli::number_of(event, "exit_code", -1) != 0)
-      co_return make_error(Code::kInternal, "bench.command_failed", "a command failed");
-    ran.ms = ms_since(start);
-    co_await upgrade.socket->close();
-    co_return ran;
-  }
-}
 
 class Zeros final : public http::client::BodySource {
  public:
@@ -78,14 +41,6 @@ async::Task<Result<double>> upload(cli::Api& api, std::string session) {
   SPACE_CO_TRY(auto response, co_await api.client().upload(std::move(request), source, kCopyBytes));
   if (!response.ok()) co_return cli::Api::error_from(response);
   co_return ms_since(start);
-}
-
-json::object command(std::initializer_list<json::string_view> argv) {
-  json::object request;
-  json::array words;
-  for (auto word : argv) words.push_back(json::value(word));
-  request["argv"] = std::move(words);
-  return request;
 }
 
 }  // namespace

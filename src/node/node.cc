@@ -138,6 +138,7 @@ Result<void> run(const Options& options, const Clock& clock, const obs::Log& log
     if (error) std::rethrow_exception(error);
   });
   loop.run();
+  cgroups->close();
   log.info("stopped");
   return {};
 }

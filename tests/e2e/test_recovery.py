@@ -19,7 +19,16 @@ class RecoveryTest(OwnPlatformTest):
         return wait_until(lambda: (new := self.p.child(name)) and new != pid and new, f"{name} is restarted")
 
     def works(self, session):
-        return wait_until(lambda: self.p.space("exec", session, "--", "cat", "/root/mark").stdout == b"kept\n", "the session answers")
+        said = []
+
+        def answered():
+            done = self.p.space("exec", session, "--", "cat", "/root/mark")
+            said.append(done.stderr)
+            return done.stdout == b"kept\n"
+        try:
+            return wait_until(answered, "the session answers")
+        except AssertionError as late:
+            raise AssertionError(f"{late}; last words: {said[-1]}\n{self.p.log_text()[-1500:]}") from None
 
     def marked_session(self):
         s = self.p.create()["id"]

@@ -35,7 +35,7 @@ class SessionTest(SharedPlatformTest):
     def test_name_finds_the_session_and_is_unique_while_it_lives(self):
         with self.p.session("--name", "my-agent"):
             self.assertEqual(self.p.json("session", "show", "my-agent")["name"], "my-agent")
-            self.assert_error(self.p.space("session", "create", "--name", "my-agent"), "already")
+            self.assert_error(self.p.space("session", "create", "--name", "my-agent"), "control.name_taken")
         again = self.p.create("--name", "my-agent")
         self.p.kill(again["id"])
 
@@ -56,7 +56,7 @@ class SessionTest(SharedPlatformTest):
 
     def test_unknown_template_says_which_exist(self):
         text = self.assert_error(self.p.space("session", "create", "--template", "nope"), "template")
-        self.assertIn("base", text)
+        self.assertIn("space template ls", text)
 
     def test_malformed_requests_get_clear_answers(self):
         r = self.p.request
