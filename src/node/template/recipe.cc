@@ -18,7 +18,7 @@ namespace {
 
 // Goes into every digest: raise it when the builder makes other bytes from the same recipe, so that disks are
 // rebuilt.
-constexpr int kBuilderVersion = 2;
+constexpr int kBuilderVersion = 3;
 constexpr std::size_t kMaxFiles = 200;
 constexpr std::size_t kMaxSteps = 100;
 constexpr std::size_t kMaxArguments = 200;
