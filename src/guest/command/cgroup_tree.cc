@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,18 +76,16 @@ std::uint64_t machine_threads() {
   return std::min(limit("/proc/sys/kernel/threads-max"), limit("/proc/sys/kernel/pid_max"));
 }
 
-std::uint64_t machine_memory() {
-  struct sysinfo info{};
-  ::sysinfo(&info);
-  return std::uint64_t{info.totalram} * info.mem_unit;
+std::uint64_t available_memory() {
+  return number_after(read_small("/proc/meminfo"), "MemAvailable:") * kKiB;
 }
 
 }  // namespace
 
-CommandLimits command_limits(std::uint64_t memory_bytes, std::uint64_t threads) {
+CommandLimits command_limits(std::uint64_t available_bytes, std::uint64_t threads) {
   // The daemon with its locked output buffers, and the kernel's own needs while it reclaims.
-  std::uint64_t reserve = std::clamp(memory_bytes / 12, 24 * kMiB, 256 * kMiB);
-  std::uint64_t all_memory = memory_bytes > 2 * reserve ? memory_bytes - reserve : memory_bytes / 2;
+  std::uint64_t reserve = std::clamp(available_bytes / 12, 24 * kMiB, 256 * kMiB);
+  std::uint64_t all_memory = available_bytes > 2 * reserve ? available_bytes - reserve : available_bytes / 2;
   // Kernel threads and the daemon's own count too.
   std::uint64_t all_threads =
       threads > 512 ? threads - std::max<std::uint64_t>(256, threads / 8) : threads / 2;
@@ -112,7 +109,7 @@ Result<std::unique_ptr<CgroupTrees>> CgroupTrees::open(const std::string& root) 
     return fail("enable memory, pids and cpu");
   if (!write_small("cgroup.subtree_control", "+memory +pids +cpu", commands.get()))
     return fail("enable memory, pids and cpu in commands");
-  CommandLimits limits = command_limits(machine_memory(), machine_threads());
+  CommandLimits limits = command_limits(available_memory(), machine_threads());
   bool limited = set(commands.get(), "memory.max", std::to_string(limits.all_memory_bytes)) &&
                  set(commands.get(), "pids.max", std::to_string(limits.all_processes)) &&
                  set(own.get(), "cpu.weight", "10000");

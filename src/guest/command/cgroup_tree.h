@@ -21,8 +21,8 @@ struct CommandLimits {
   std::uint64_t all_processes;
   std::uint64_t one_processes;
 };
-// For a machine with `memory_bytes` and room for `threads` threads. Pure.
-CommandLimits command_limits(std::uint64_t memory_bytes, std::uint64_t threads);
+// For a machine with that much memory available when nothing runs yet, and room for `threads` threads. Pure.
+CommandLimits command_limits(std::uint64_t available_bytes, std::uint64_t threads);
 
 // A cgroup for one command at a time.
 struct CommandCgroup {

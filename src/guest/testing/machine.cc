@@ -131,7 +131,7 @@ Machine::Machine(const Options& options) {
                 "-initrd",
                 dir_ + "/initramfs",
                 "-append",
-                "console=ttyS0 quiet tsc_early_khz=" + std::to_string(tsc_khz()) +
+                "console=ttyS0 quiet tsc=reliable tsc_early_khz=" + std::to_string(tsc_khz()) +
                     " no_timer_check reboot=t panic=-1 space.trace " + options.kernel_arguments});
 }
 
