@@ -22,8 +22,9 @@ namespace {
 // Any fixed values do; every disk made here is alike, and none is mounted beside another.
 constexpr const char* kUuid = "6b0d2a52-6f35-4d6e-9d5b-5a0f6d2c7b10";
 constexpr const char* kHashSeed = "6b0d2a52-6f35-4d6e-9d5b-5a0f6d2c7b11";
-// Small, since a journal that wraps late would write each of its blocks once into every session's own layer; but growing
-// the file system in the guest takes 1,029 credits in one transaction, and a transaction may have a quarter of the journal.
+// Small, since a journal that wraps late would write each of its blocks once into every session's own layer;
+// but growing the file system in the guest takes 1,029 credits in one transaction, and a transaction may have
+// a quarter of the journal.
 constexpr const char* kJournalMib = "32";
 constexpr std::uint64_t kFirstFreeInode = 11;  // lost+found; the root directory is 2
 
