@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes from a hostile peer into both ends of the multiplexer. The first byte chooses the role and how the input is
-// cut; an initiator that has been attached gets the echo for free, so that the fuzzer reaches the frames behind it.
+// Bytes from a hostile peer into both ends of the multiplexer. The first byte chooses the role and how the
+// input is cut; an initiator that has been attached gets the echo for free, so that the fuzzer reaches the
+// frames behind it.
 #include <cstdlib>
 
 #include "lib/wire/mux.h"
@@ -44,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Nonce nonce;
   nonce.fill(std::byte{'n'});
   std::byte marker[kMarkerBytes];
-  encode_marker(role == Role::kInitiator ? kEchoMagic : kMarkerMagic, Marker{nonce, 1, kProtocolVersion}, marker);
+  encode_marker(role == Role::kInitiator ? kEchoMagic : kMarkerMagic, Marker{nonce, 1, kProtocolVersion},
+                marker);
   if (role == Role::kInitiator) {
     mux.attach(nonce, 1);
     for (int i = 0; i < 3; ++i) mux.open(as_bytes("request")).ignore("not attached yet");

@@ -48,7 +48,8 @@ class HostSide : public wire::MuxHandler {
   // Speaks on `socket`; attaches at once with a nonce made of `serial`.
   explicit HostSide(os::Fd socket, unsigned char serial = 1);
 
-  // Moves bytes until `done` or the deadline of three minutes; false at the deadline or when the channel broke.
+  // Moves bytes until `done` or the deadline of three minutes; false at the deadline or when the channel
+  // broke.
   bool until(const std::function<bool()>& done);
   [[nodiscard]] bool channel_open() const { return open_; }
   void attach(unsigned char serial);

@@ -27,7 +27,8 @@ TEST(ResultTest, TryPassesTheErrorOn) {
 }
 
 TEST(ErrorTest, ContextIsPutInFront) {
-  EXPECT_EQ(make_error(Code::kNotFound, "a.b", "no file").context("cannot start").message, "cannot start: no file");
+  EXPECT_EQ(make_error(Code::kNotFound, "a.b", "no file").context("cannot start").message,
+            "cannot start: no file");
 }
 
 TEST(ErrorTest, ErrnoChoosesTheCode) {
@@ -73,14 +74,16 @@ TEST(DurationTest, ParsesAndRefuses) {
   EXPECT_EQ(*parse_duration("90"), std::chrono::seconds(90));
   EXPECT_EQ(*parse_duration("250ms"), std::chrono::milliseconds(250));
   EXPECT_EQ(*parse_duration("7d"), std::chrono::days(7));
-  for (const char* bad : {"", "s", "-5s", "1y", "18446744073709551615d"}) EXPECT_FALSE(parse_duration(bad).ok()) << bad;
+  for (const char* bad : {"", "s", "-5s", "1y", "18446744073709551615d"})
+    EXPECT_FALSE(parse_duration(bad).ok()) << bad;
   EXPECT_EQ(format_duration(std::chrono::minutes(90)), "1h30m");
 }
 
 TEST(TimeTest, Rfc3339RoundTrips) {
   WallTime t = *parse_rfc3339("2026-11-30T22:28:00.123Z");
   EXPECT_EQ(to_rfc3339(t), "2026-11-30T22:28:00.123Z");
-  for (const char* bad : {"2026-02-30T00:00:00Z", "2026-11-30T24:00:00Z", "2026-11-30 22:28:00Z", "2026-11-30T22:28:00", "2026-11-30T22:28:00.Z"}) {
+  for (const char* bad : {"2026-02-30T00:00:00Z", "2026-11-30T24:00:00Z", "2026-11-30 22:28:00Z",
+                          "2026-11-30T22:28:00", "2026-11-30T22:28:00.Z"}) {
     EXPECT_FALSE(parse_rfc3339(bad).ok()) << bad;
   }
 }

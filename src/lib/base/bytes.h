@@ -21,9 +21,15 @@ inline ByteView as_bytes(std::string_view text) {
 inline std::string_view as_text(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // SAFETY: char may alias bytes
 }
-inline Bytes to_bytes(ByteView view) { return {view.begin(), view.end()}; }
-inline Bytes to_bytes(std::string_view text) { return to_bytes(as_bytes(text)); }
-inline std::string to_text(ByteView bytes) { return std::string(as_text(bytes)); }
+inline Bytes to_bytes(ByteView view) {
+  return {view.begin(), view.end()};
+}
+inline Bytes to_bytes(std::string_view text) {
+  return to_bytes(as_bytes(text));
+}
+inline std::string to_text(ByteView bytes) {
+  return std::string(as_text(bytes));
+}
 
 // Unaligned little-endian access; the caller has checked the bounds.
 template <class Integer>

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define SPACE_CHECK(condition)                                                                \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
-      std::fprintf(stderr, "%s:%d: invariant broken: %s\n", __FILE__, __LINE__, #condition);  \
-      std::abort();                                                                           \
-    }                                                                                         \
+#define SPACE_CHECK(condition)                                                               \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      std::fprintf(stderr, "%s:%d: invariant broken: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                          \
+    }                                                                                        \
   } while (false)

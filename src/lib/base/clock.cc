@@ -18,7 +18,10 @@ std::string to_rfc3339(WallTime time) {
 }
 
 Result<WallTime> parse_rfc3339(std::string_view text) {
-  auto bad = [] { return make_error(Code::kInvalidArgument, "base.malformed_time", "time must look like 2026-11-30T22:28:00Z"); };
+  auto bad = [] {
+    return make_error(Code::kInvalidArgument, "base.malformed_time",
+                      "time must look like 2026-11-30T22:28:00Z");
+  };
   // Positions are fixed up to the seconds; `d` stands for a digit.
   constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
   if (text.size() < kShape.size() + 1 || text.back() != 'Z') return bad();
@@ -31,11 +34,12 @@ Result<WallTime> parse_rfc3339(std::string_view text) {
     for (std::size_t i = at; i < at + count; ++i) value = value * 10 + (text[i] - '0');
     return value;
   };
-  std::chrono::year_month_day date{std::chrono::year(number(0, 4)), std::chrono::month(static_cast<unsigned>(number(5, 2))),
+  std::chrono::year_month_day date{std::chrono::year(number(0, 4)),
+                                   std::chrono::month(static_cast<unsigned>(number(5, 2))),
                                    std::chrono::day(static_cast<unsigned>(number(8, 2)))};
   if (!date.ok() || number(11, 2) > 23 || number(14, 2) > 59 || number(17, 2) > 59) return bad();
-  WallTime time = std::chrono::sys_days(date) + std::chrono::hours(number(11, 2)) + std::chrono::minutes(number(14, 2)) +
-                  std::chrono::seconds(number(17, 2));
+  WallTime time = std::chrono::sys_days(date) + std::chrono::hours(number(11, 2)) +
+                  std::chrono::minutes(number(14, 2)) + std::chrono::seconds(number(17, 2));
   auto fraction = text.substr(kShape.size(), text.size() - kShape.size() - 1);
   if (!fraction.empty()) {
     if (fraction[0] != '.' || fraction.size() < 2 || fraction.size() > 7) return bad();

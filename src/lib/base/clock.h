@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Time as a constructor argument. Durations come from the monotonic clock; wall time is for people and records.
+// Time as a constructor argument. Durations come from the monotonic clock; wall time is for people and
+// records.
 
 #include <chrono>
 #include <string>

@@ -28,32 +28,41 @@ constexpr std::array<std::string_view, kMaxCode + 1> kNames = {
 Code code_from_errno(int error_number) {
   switch (error_number) {
     case ENOENT:
-    case ESRCH: return Code::kNotFound;
-    case EEXIST: return Code::kAlreadyExists;
+    case ESRCH:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kAlreadyExists;
     case EACCES:
     case EPERM:
-    case EROFS: return Code::kPermissionDenied;
+    case EROFS:
+      return Code::kPermissionDenied;
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-    case EFBIG: return Code::kResourceExhausted;
+    case EFBIG:
+      return Code::kResourceExhausted;
     case EINVAL:
     case ENAMETOOLONG:
-    case ELOOP: return Code::kInvalidArgument;
+    case ELOOP:
+      return Code::kInvalidArgument;
     case ENOTDIR:
     case EISDIR:
     case ENOTEMPTY:
     case EBUSY:
     case ETXTBSY:
-    case EXDEV: return Code::kFailedPrecondition;
-    case ETIMEDOUT: return Code::kDeadlineExceeded;
+    case EXDEV:
+      return Code::kFailedPrecondition;
+    case ETIMEDOUT:
+      return Code::kDeadlineExceeded;
     case EAGAIN:
     case ECONNREFUSED:
     case ECONNRESET:
-    case EPIPE: return Code::kUnavailable;
-    default: return Code::kInternal;
+    case EPIPE:
+      return Code::kUnavailable;
+    default:
+      return Code::kInternal;
   }
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 // Named identifier types, so that a session's id can't be passed for a sandbox's.
 //
-// Identifiers are 20 random characters of [a-z0-9] (103 bits): they fit in a host-name label, and nothing can be
-// learned or guessed from them. Value types.
+// Identifiers are 20 random characters of [a-z0-9] (103 bits): they fit in a host-name label, and nothing can
+// be learned or guessed from them. Value types.
 
 #include <compare>
 #include <functional>
@@ -42,13 +42,27 @@ class Id {
   std::string text_;
 };
 
-struct SessionTag { static constexpr const char* kName = "session"; };
-struct SandboxTag { static constexpr const char* kName = "sandbox"; };
-struct OperationTag { static constexpr const char* kName = "operation"; };
-struct CommandTag { static constexpr const char* kName = "command"; };
-struct TenantTag { static constexpr const char* kName = "tenant"; };
-struct NodeTag { static constexpr const char* kName = "node"; };
-struct SnapshotTag { static constexpr const char* kName = "snapshot"; };
+struct SessionTag {
+  static constexpr const char* kName = "session";
+};
+struct SandboxTag {
+  static constexpr const char* kName = "sandbox";
+};
+struct OperationTag {
+  static constexpr const char* kName = "operation";
+};
+struct CommandTag {
+  static constexpr const char* kName = "command";
+};
+struct TenantTag {
+  static constexpr const char* kName = "tenant";
+};
+struct NodeTag {
+  static constexpr const char* kName = "node";
+};
+struct SnapshotTag {
+  static constexpr const char* kName = "snapshot";
+};
 using SessionId = Id<SessionTag>;
 using SandboxId = Id<SandboxTag>;
 using OperationId = Id<OperationTag>;
@@ -64,5 +78,7 @@ enum class Generation : std::uint64_t {};
 
 template <class Tag>
 struct std::hash<space::Id<Tag>> {
-  std::size_t operator()(const space::Id<Tag>& id) const noexcept { return std::hash<std::string>()(id.str()); }
+  std::size_t operator()(const space::Id<Tag>& id) const noexcept {
+    return std::hash<std::string>()(id.str());
+  }
 };

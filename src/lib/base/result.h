@@ -24,8 +24,8 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
   Result() : state_(Error{Code::kInternal, "base.unset", "result was never set", {}}) {}
-  Result(T value) : state_(std::move(value)) {}       // NOLINT(google-explicit-constructor): by design
-  Result(Error error) : state_(std::move(error)) {}   // NOLINT(google-explicit-constructor): by design
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor): by design
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor): by design
 
   [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }
@@ -93,18 +93,19 @@ class [[nodiscard]] Result<void> {
 
 // Declares `decl` from the value of `expr`, or returns its error.
 #define SPACE_TRY(decl, ...) SPACE_TRY_IMPL(SPACE_CAT(space_try_, __COUNTER__), return, decl, __VA_ARGS__)
-#define SPACE_CO_TRY(decl, ...) SPACE_TRY_IMPL(SPACE_CAT(space_try_, __COUNTER__), co_return, decl, __VA_ARGS__)
-#define SPACE_TRY_IMPL(tmp, ret, decl, ...)        \
-  auto tmp = (__VA_ARGS__);                        \
-  if (!tmp.ok()) ret std::move(tmp).error();       \
+#define SPACE_CO_TRY(decl, ...) \
+  SPACE_TRY_IMPL(SPACE_CAT(space_try_, __COUNTER__), co_return, decl, __VA_ARGS__)
+#define SPACE_TRY_IMPL(tmp, ret, decl, ...)  \
+  auto tmp = (__VA_ARGS__);                  \
+  if (!tmp.ok()) ret std::move(tmp).error(); \
   decl = std::move(tmp).value()
 
 // Returns the error of `expr`, a Result whose value is not wanted.
-#define SPACE_CHECK_OK(...)                                                     \
-  do {                                                                          \
+#define SPACE_CHECK_OK(...)                                                             \
+  do {                                                                                  \
     if (auto space_r = (__VA_ARGS__); !space_r.ok()) return std::move(space_r).error(); \
   } while (false)
-#define SPACE_CO_CHECK_OK(...)                                                     \
-  do {                                                                             \
+#define SPACE_CO_CHECK_OK(...)                                                             \
+  do {                                                                                     \
     if (auto space_r = (__VA_ARGS__); !space_r.ok()) co_return std::move(space_r).error(); \
   } while (false)

@@ -26,7 +26,8 @@ bool split(std::string_view text, Split& out) {
 
 Result<std::uint64_t> parse_size(std::string_view text) {
   auto bad = [&] {
-    return make_error(Code::kInvalidArgument, "base.malformed_size", "a size is a number of bytes or has a unit: 512MiB, 8GiB");
+    return make_error(Code::kInvalidArgument, "base.malformed_size",
+                      "a size is a number of bytes or has a unit: 512MiB, 8GiB");
   };
   Split parts{};
   if (!split(text, parts)) return bad();
@@ -55,7 +56,8 @@ std::string format_size(std::uint64_t bytes) {
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   auto bad = [&] {
-    return make_error(Code::kInvalidArgument, "base.malformed_duration", "a duration looks like 250ms, 90s, 15m, 2h or 7d");
+    return make_error(Code::kInvalidArgument, "base.malformed_duration",
+                      "a duration looks like 250ms, 90s, 15m, 2h or 7d");
   };
   static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 6> kUnits = {
       {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};

@@ -15,7 +15,8 @@ inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 
-// "512", "512KiB", "512M", "8GiB", "1T": bytes, powers of 1024. Errors: base.malformed_size (also on overflow).
+// "512", "512KiB", "512M", "8GiB", "1T": bytes, powers of 1024. Errors: base.malformed_size (also on
+// overflow).
 Result<std::uint64_t> parse_size(std::string_view text);
 // The shortest exact form: 536870912 -> "512MiB".
 std::string format_size(std::uint64_t bytes);

@@ -145,8 +145,18 @@ class DirStore final : public ObjectStore {
     }
     auto after = head_versions(name);
     if (!after.ok()) return uncertain(after.error(), name);
-    bool has_predecessor = expected == 0 || std::binary_search(after->begin(), after->end(), expected);
-    if (after->back() != version || !has_predecessor) {
+    std::uint64_t newest = after->empty() ? 0 : after->back();
+    // A number is cleared away only once two newer ones exist. So with none or one above ours, ours was never
+    // there before and stands, whatever others have built on it since.
+    if (newest >= version + 2) {
+      auto synced = files_.sync_directory(name);
+      return make_error(Code::kUnavailable, "blob.overtaken",
+                        fmt::format("{} moved on from {} to {} meanwhile{}", name, version, newest,
+                                    synced.ok() ? "" : " and the disk failed"));
+    }
+    bool has_predecessor =
+        expected == 0 || newest > version || std::binary_search(after->begin(), after->end(), expected);
+    if (newest < version || !has_predecessor) {  // the head was removed altogether
       if (auto undone = files_.unlink(path); !undone.ok()) return uncertain(undone.error(), name);
       return conflict(name, expected);
     }

@@ -6,10 +6,12 @@
 //   <folder>/<head>/<version>  one version of a head, 20 digits
 //   tmp/                       objects that never got a name; see sweep_temporary()
 //
-// Several processes may share a directory. A version is created by link(2), which is exclusive. A writer that
-// slept while newer versions came and its own number was cleared away again would succeed at link; so after
-// linking it looks once more: the newest version is never removed, hence a higher number or a missing
-// predecessor tells it that it lost.
+// Several processes may share a directory. A version is created by link(2), which is exclusive. A number is
+// cleared away once two newer ones exist, so a writer that slept through that could link it again. It looks
+// once more after linking: with at most one newer version its own is new and stands, even if another has
+// built on it already; with two or more it cannot tell, undoes nothing and says blob.overtaken (its file is
+// below the newest and means nothing, or it was part of the row and others stand on it); without its
+// predecessor and anything newer, the head was removed.
 
 #include <memory>
 

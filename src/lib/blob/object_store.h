@@ -9,9 +9,9 @@
 //
 // Names are `/`-separated parts of [a-zA-Z0-9._-], chosen by us, never by a tenant.
 //
-// Errors: blob.not_found; blob.exists; blob.conflict (aborted); blob.no_space (resource_exhausted: quota
-// included); blob.uncertain (unavailable: the change may or may not have become durable); blob.io.
-// Implementations are thread-safe and block.
+// Errors: blob.not_found; blob.exists; blob.conflict (aborted: nothing was changed); blob.no_space
+// (resource_exhausted: quota included); blob.uncertain (unavailable: the change may or may not have become
+// durable); blob.io. Implementations are thread-safe and block.
 
 #include <chrono>
 #include <cstdint>
@@ -68,7 +68,9 @@ class ObjectStore {
   // The newest version; none when there was never one.
   virtual Result<std::optional<HeadValue>> read_head(const std::string& name) = 0;
   // Makes version expected + 1 (`expected` 0: there is no version yet) durable and returns its number.
-  // Errors: blob.conflict when `expected` isn't the newest; blob.uncertain.
+  // Errors: blob.conflict when `expected` isn't the newest; blob.uncertain; blob.overtaken (unavailable) when
+  // two or more newer versions came while this one was written, so that it may be among their ancestors or
+  // not: read and see.
   virtual Result<std::uint64_t> swap_head(const std::string& name, std::uint64_t expected,
                                           ByteView bytes) = 0;
   // Removes all versions. Only after a last version that no reader would swap (a tombstone).

@@ -60,10 +60,15 @@ std::string json_quote(std::string_view text) {
 void Log::write(Level level, std::string_view event, std::initializer_list<Field> fields) const {
   if (level < least_) return;
   std::string line = "{\"time\":\"" + to_rfc3339(clock_.wall()) + "\",\"level\":\"";
-  line.append(kLevels[static_cast<std::size_t>(level)]).append("\",\"process\":").append(json_quote(process_));
+  line.append(kLevels[static_cast<std::size_t>(level)])
+      .append("\",\"process\":")
+      .append(json_quote(process_));
   line.append(",\"event\":").append(json_quote(event));
   for (const auto& [name, value] : fields) {
-    line.append(",").append(json_quote(name)).append(":").append(json_quote(std::string_view(value).substr(0, kMaxValueBytes)));
+    line.append(",")
+        .append(json_quote(name))
+        .append(":")
+        .append(json_quote(std::string_view(value).substr(0, kMaxValueBytes)));
   }
   line += "}\n";
   // A log that can't be written must not stop the work.

@@ -24,10 +24,18 @@ class Log {
   Log(int fd, std::string process, const Clock& clock, Level least = Level::kInfo)
       : fd_(fd), process_(std::move(process)), clock_(clock), least_(least) {}
 
-  void debug(std::string_view event, std::initializer_list<Field> fields = {}) const { write(Level::kDebug, event, fields); }
-  void info(std::string_view event, std::initializer_list<Field> fields = {}) const { write(Level::kInfo, event, fields); }
-  void warning(std::string_view event, std::initializer_list<Field> fields = {}) const { write(Level::kWarning, event, fields); }
-  void error(std::string_view event, std::initializer_list<Field> fields = {}) const { write(Level::kError, event, fields); }
+  void debug(std::string_view event, std::initializer_list<Field> fields = {}) const {
+    write(Level::kDebug, event, fields);
+  }
+  void info(std::string_view event, std::initializer_list<Field> fields = {}) const {
+    write(Level::kInfo, event, fields);
+  }
+  void warning(std::string_view event, std::initializer_list<Field> fields = {}) const {
+    write(Level::kWarning, event, fields);
+  }
+  void error(std::string_view event, std::initializer_list<Field> fields = {}) const {
+    write(Level::kError, event, fields);
+  }
 
  private:
   void write(Level level, std::string_view event, std::initializer_list<Field> fields) const;
@@ -38,7 +46,8 @@ class Log {
   Level least_;
 };
 
-// A JSON string literal of `text`, quotes included; control characters and bytes that are not UTF-8 are escaped.
+// A JSON string literal of `text`, quotes included; control characters and bytes that are not UTF-8 are
+// escaped.
 std::string json_quote(std::string_view text);
 
 }  // namespace space::obs

@@ -23,7 +23,8 @@ TEST(LogTest, OneObjectALineAndLevelsAreFiltered) {
   char buffer[512];
   auto got = ::read(fds[0], buffer, sizeof buffer);
   EXPECT_EQ(std::string(buffer, static_cast<std::size_t>(got)),
-            "{\"time\":\"2025-06-15T15:06:40.000Z\",\"level\":\"info\",\"process\":\"node\",\"event\":\"started\",\"sandbox\":\"abc\"}\n");
+            "{\"time\":\"2025-06-15T15:06:40.000Z\",\"level\":\"info\",\"process\":\"node\",\"event\":"
+            "\"started\",\"sandbox\":\"abc\"}\n");
 }
 
 }  // namespace

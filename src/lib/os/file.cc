@@ -37,13 +37,15 @@ Result<void> remove_entries(int directory, dev_t device, const std::string& show
     }
     if (S_ISDIR(info.st_mode)) {
       if (info.st_dev != device) {
-        return make_error(Code::kFailedPrecondition, "os.file", shown + "/" + name + " is a mount; unmount it first");
+        return make_error(Code::kFailedPrecondition, "os.file",
+                          shown + "/" + name + " is a mount; unmount it first");
       }
       Fd child(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (!child) return file_error("open", shown + "/" + name);
       SPACE_CHECK_OK(remove_entries(child.get(), device, shown + "/" + name));
     }
-    if (::unlinkat(directory, name.c_str(), S_ISDIR(info.st_mode) ? AT_REMOVEDIR : 0) != 0 && errno != ENOENT) {
+    if (::unlinkat(directory, name.c_str(), S_ISDIR(info.st_mode) ? AT_REMOVEDIR : 0) != 0 &&
+        errno != ENOENT) {
       return file_error("remove", shown + "/" + name);
     }
   }
@@ -69,7 +71,8 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     if (got == 0) return content;
     content.append(buffer, static_cast<std::size_t>(got));
     if (content.size() > max_bytes) {
-      return make_error(Code::kResourceExhausted, "os.file_too_large", path + " has more than " + std::to_string(max_bytes) + " bytes");
+      return make_error(Code::kResourceExhausted, "os.file_too_large",
+                        path + " has more than " + std::to_string(max_bytes) + " bytes");
     }
   }
 }
@@ -84,12 +87,14 @@ Result<void> write_all(int fd, ByteView data) {
   return {};
 }
 
-Result<void> write_file_atomic(const std::string& path, std::string_view content, Durability durability, mode_t mode) {
+Result<void> write_file_atomic(const std::string& path, std::string_view content, Durability durability,
+                               mode_t mode) {
   std::string temporary = path + ".tmp";
   ::unlink(temporary.c_str());
   SPACE_TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode));
   auto written = write_all(fd.get(), as_bytes(content));
-  if (written.ok() && durability == Durability::kSynced && ::fsync(fd.get()) != 0) written = file_error("sync", temporary);
+  if (written.ok() && durability == Durability::kSynced && ::fsync(fd.get()) != 0)
+    written = file_error("sync", temporary);
   if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) written = file_error("rename to", path);
   if (!written.ok()) {
     ::unlink(temporary.c_str());
@@ -108,7 +113,8 @@ Result<void> make_directory(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) return file_error("make directory", path);
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return file_error("stat", path);
-  if (!S_ISDIR(info.st_mode)) return make_error(Code::kFailedPrecondition, "os.file", path + " is not a directory");
+  if (!S_ISDIR(info.st_mode))
+    return make_error(Code::kFailedPrecondition, "os.file", path + " is not a directory");
   return {};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whole files and directories, with errors instead of errno. Blocking; paths come from the operator or from us,
-// never from a guest. Errors: os.file with the code that fits the errno (see errno_error).
+// Whole files and directories, with errors instead of errno. Blocking; paths come from the operator or from
+// us, never from a guest. Errors: os.file with the code that fits the errno (see errno_error).
 
 #include <sys/types.h>
 
@@ -23,11 +23,13 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 1
 Result<void> write_all(int fd, ByteView data);
 
 enum class Durability : std::uint8_t { kBuffered, kSynced };
-// Replaces `path` by a temporary file beside it and a rename. kSynced: file and directory are on disk on return.
-Result<void> write_file_atomic(const std::string& path, std::string_view content, Durability durability, mode_t mode = 0600);
+// Replaces `path` by a temporary file beside it and a rename. kSynced: file and directory are on disk on
+// return.
+Result<void> write_file_atomic(const std::string& path, std::string_view content, Durability durability,
+                               mode_t mode = 0600);
 
-Result<void> make_directory(const std::string& path, mode_t mode = 0700);   // existing is fine
-Result<void> make_directories(const std::string& path, mode_t mode = 0700); // with parents
+Result<void> make_directory(const std::string& path, mode_t mode = 0700);    // existing is fine
+Result<void> make_directories(const std::string& path, mode_t mode = 0700);  // with parents
 // Removes a file or a whole tree without following links or crossing mounts; absent is fine.
 Result<void> remove_tree(const std::string& path);
 // Names in a directory, without . and .., sorted.

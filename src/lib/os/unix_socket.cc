@@ -25,10 +25,12 @@ Result<sockaddr_un> address_of(const std::string& path, Fd& keep) {
   std::string shown = path;
   if (shown.size() >= sizeof address.sun_path) {
     auto slash = path.rfind('/');
-    if (slash == std::string::npos) return make_error(Code::kInvalidArgument, "os.socket", "socket name too long: " + path);
+    if (slash == std::string::npos)
+      return make_error(Code::kInvalidArgument, "os.socket", "socket name too long: " + path);
     SPACE_TRY(keep, open_file(path.substr(0, slash), O_PATH | O_DIRECTORY));
     shown = "/proc/self/fd/" + std::to_string(keep.get()) + path.substr(slash);
-    if (shown.size() >= sizeof address.sun_path) return make_error(Code::kInvalidArgument, "os.socket", "socket name too long: " + path);
+    if (shown.size() >= sizeof address.sun_path)
+      return make_error(Code::kInvalidArgument, "os.socket", "socket name too long: " + path);
   }
   std::memcpy(address.sun_path, shown.c_str(), shown.size() + 1);
   return address;
@@ -74,7 +76,8 @@ Result<std::pair<Fd, Fd>> unix_pair() {
 }
 
 Result<std::size_t> send_with_fds(int socket, ByteView data, const std::vector<int>& fds) {
-  if (fds.size() > kMaxPassedFds) return make_error(Code::kInvalidArgument, "os.socket", "too many descriptors in one message");
+  if (fds.size() > kMaxPassedFds)
+    return make_error(Code::kInvalidArgument, "os.socket", "too many descriptors in one message");
   iovec part{const_cast<std::byte*>(data.data()), data.size()};  // SAFETY: sendmsg only reads
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxPassedFds)] = {};
   msghdr message{};
@@ -110,7 +113,8 @@ Result<std::size_t> receive_with_fds(int socket, std::byte* out, std::size_t siz
   do {
     got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return make_error(Code::kUnavailable, "os.would_block", "nothing to receive");
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    return make_error(Code::kUnavailable, "os.would_block", "nothing to receive");
   if (got < 0) return errno_error(errno, "os.socket", "receive");
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Unix stream sockets and descriptor passing. Sockets come back non-blocking and close-on-exec. A path longer than
-// sun_path is reached through /proc/self/fd of its directory. Errors: os.socket.
+// Unix stream sockets and descriptor passing. Sockets come back non-blocking and close-on-exec. A path longer
+// than sun_path is reached through /proc/self/fd of its directory. Errors: os.socket.
 
 #include <cstdint>
 #include <string>
@@ -22,8 +22,8 @@ Result<std::pair<Fd, Fd>> unix_pair();
 
 inline constexpr std::size_t kMaxPassedFds = 8;
 
-// Sends a prefix of `data` with `fds` attached to its first byte. Returns the bytes taken; 0 when it would block.
-// Precondition: data is not empty.
+// Sends a prefix of `data` with `fds` attached to its first byte. Returns the bytes taken; 0 when it would
+// block. Precondition: data is not empty.
 Result<std::size_t> send_with_fds(int socket, ByteView data, const std::vector<int>& fds);
 
 // Receives up to `size` bytes and appends passed descriptors to `fds`. Returns 0 at end of stream, and

@@ -33,7 +33,8 @@ bool decode_header(const std::byte* in32, FrameHeader& out) {
   auto kind = static_cast<std::uint8_t>(in32[28]);
   out.kind = static_cast<FrameKind>(kind);
   out.channel = static_cast<std::uint8_t>(in32[29]);
-  return kind >= 1 && kind <= 6 && in32[30] == std::byte{0} && in32[31] == std::byte{0} && out.length <= kMaxPayloadBytes;
+  return kind >= 1 && kind <= 6 && in32[30] == std::byte{0} && in32[31] == std::byte{0} &&
+         out.length <= kMaxPayloadBytes;
 }
 
 void encode_marker(const std::array<unsigned char, 16>& magic, const Marker& marker, std::byte* out48) {
@@ -53,7 +54,8 @@ bool decode_marker_body(const std::byte* in32, Marker& out) {
 
 std::size_t find_marker_magic(ByteView bytes) {
   const void* hit = memmem(bytes.data(), bytes.size(), kMarkerMagic.data(), kMarkerMagic.size());
-  return hit == nullptr ? kNoMarker : static_cast<std::size_t>(static_cast<const std::byte*>(hit) - bytes.data());
+  return hit == nullptr ? kNoMarker
+                        : static_cast<std::size_t>(static_cast<const std::byte*>(hit) - bytes.data());
 }
 
 }  // namespace space::wire

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The byte layout that every channel of the platform shares: host to daemon, control to node, control and node to
-// link. Pure: no I/O, no clock. Posture: hostile-guest (the decoder of the host side reads guest bytes).
+// The byte layout that every channel of the platform shares: host to daemon, control to node, control and
+// node to link. Pure: no I/O, no clock. Posture: hostile-guest (the decoder of the host side reads guest
+// bytes).
 //
 // Frame, little-endian:            Resync marker and echo:
 //   0  u32  kFrameMagic              0  16 B  kMarkerMagic or kEchoMagic
@@ -14,10 +15,11 @@
 //  32  payload
 //   .  u8   zero (trailer)
 //
-// The initiator of a connection may be cut in the middle of a frame and start anew, so its peer must find a marker
-// anywhere in the stream. Therefore the marker magic never occurs inside what the initiator sends otherwise: DATA
-// that contains it is split in two frames, messages that contain it are refused, and since header and trailer end in
-// zero, which is no byte of the magic, a prefix of it is always resolved within its own frame.
+// The initiator of a connection may be cut in the middle of a frame and start anew, so its peer must find a
+// marker anywhere in the stream. Therefore the marker magic never occurs inside what the initiator sends
+// otherwise: DATA that contains it is split in two frames, messages that contain it are refused, and since
+// header and trailer end in zero, which is no byte of the magic, a prefix of it is always resolved within its
+// own frame.
 
 #include <array>
 #include <cstddef>
@@ -47,8 +49,8 @@ enum class FrameKind : std::uint8_t {
 };
 
 // 16 bytes without zero, 'S' and each other's prefixes.
-inline constexpr std::array<unsigned char, 16> kMarkerMagic = {0xf5, 0xd1, 0x9b, 0xc7, 0x83, 0xe9, 0xa1, 0xbd,
-                                                               0x97, 0xf1, 0x8d, 0xcb, 0xdf, 0x95, 0xe3, 0xab};
+inline constexpr std::array<unsigned char, 16> kMarkerMagic = {
+    0xf5, 0xd1, 0x9b, 0xc7, 0x83, 0xe9, 0xa1, 0xbd, 0x97, 0xf1, 0x8d, 0xcb, 0xdf, 0x95, 0xe3, 0xab};
 inline constexpr std::array<unsigned char, 16> kEchoMagic = {0xf7, 0xd3, 0x99, 0xc5, 0x81, 0xeb, 0xa3, 0xbf,
                                                              0x95, 0xf3, 0x8f, 0xc9, 0xdd, 0x97, 0xe1, 0xa9};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// FlatBuffers in and out of frames. Everything received is verified before a field is read; tables and depth are
-// bounded. Pure.
+// FlatBuffers in and out of frames. Everything received is verified before a field is read; tables and depth
+// are bounded. Pure.
 
 #include <flatbuffers/flatbuffers.h>
 
@@ -30,7 +30,8 @@ Bytes pack(const Native& value) {
   return finished(builder);
 }
 
-// pack_body<guestapi::RequestT>(std::move(exec)): a Request (Reply, Control, ...) whose union `body` holds `body`.
+// pack_body<guestapi::RequestT>(std::move(exec)): a Request (Reply, Control, ...) whose union `body` holds
+// `body`.
 template <class EnvelopeT, class BodyT>
 Bytes pack_body(BodyT body) {
   EnvelopeT envelope;
@@ -88,7 +89,8 @@ inline Bytes pack_status(const Result<void>& outcome) {
 
 // Errors: the error that the peer sent; wire.malformed_message; wire.no_status for an END without one.
 inline Result<void> unpack_status(ByteView payload) {
-  if (payload.empty()) return make_error(Code::kDataLoss, "wire.no_status", "the call ended without a status");
+  if (payload.empty())
+    return make_error(Code::kDataLoss, "wire.no_status", "the call ended without a status");
   SPACE_TRY(auto status, unpack<fb::StatusT>(payload));
   if (status.code == 0) return {};
   Code code = status.code <= kMaxCode ? static_cast<Code>(status.code) : Code::kInternal;

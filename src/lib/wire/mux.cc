@@ -7,7 +7,9 @@
 namespace space::wire {
 namespace {
 
-std::size_t frame_bytes(const FrameHeader& header) { return kHeaderBytes + header.length + kTrailerBytes; }
+std::size_t frame_bytes(const FrameHeader& header) {
+  return kHeaderBytes + header.length + kTrailerBytes;
+}
 
 }  // namespace
 
@@ -34,14 +36,17 @@ Error Mux::fail(const char* what) {
   partial_.clear();
   if (role_ == Role::kInitiator) state_ = State::kFailed;
   if (role_ == Role::kAcceptor) state_ = State::kIdle;
-  return make_error(Code::kDataLoss, "wire.protocol", std::string(what) + " near byte " + std::to_string(offset_));
+  return make_error(Code::kDataLoss, "wire.protocol",
+                    std::string(what) + " near byte " + std::to_string(offset_));
 }
 
 Result<void> Mux::receive(ByteView bytes, MuxHandler& handler) {
   if (role_ == Role::kAcceptor) return scan_marker(bytes, handler);
   if (state_ == State::kAwaitingEcho) SPACE_CHECK_OK(await_echo(bytes, handler));
   if (state_ != State::kAttached) {
-    return bytes.empty() ? Result<void>() : Result<void>(make_error(Code::kFailedPrecondition, "wire.not_attached", "bytes before attachment"));
+    return bytes.empty() ? Result<void>()
+                         : Result<void>(make_error(Code::kFailedPrecondition, "wire.not_attached",
+                                                   "bytes before attachment"));
   }
   return feed(bytes, handler);
 }
@@ -59,7 +64,8 @@ Result<void> Mux::await_echo(ByteView& bytes, MuxHandler& handler) {
     partial_.erase(partial_.begin(), partial_.end() - static_cast<std::ptrdiff_t>(keep));
     if (discarded_ > limits_.max_discard_bytes) {
       fail("no echo");
-      return make_error(Code::kUnavailable, "wire.no_echo", "the peer sent data but never the echo of this attachment");
+      return make_error(Code::kUnavailable, "wire.no_echo",
+                        "the peer sent data but never the echo of this attachment");
     }
     return {};
   }
@@ -70,7 +76,8 @@ Result<void> Mux::await_echo(ByteView& bytes, MuxHandler& handler) {
   if (echo.version != kProtocolVersion) {
     fail("version");
     return make_error(Code::kFailedPrecondition, "wire.version",
-                      "the peer speaks protocol " + std::to_string(echo.version) + ", this side " + std::to_string(kProtocolVersion));
+                      "the peer speaks protocol " + std::to_string(echo.version) + ", this side " +
+                          std::to_string(kProtocolVersion));
   }
   Bytes rest(partial_.begin() + static_cast<std::ptrdiff_t>(at + kMarkerBytes), partial_.end());
   partial_.clear();
@@ -104,10 +111,11 @@ Result<void> Mux::scan_marker(ByteView bytes, MuxHandler& handler) {
         ++matched_;
         continue;
       }
-      // Not a marker after all. No proper prefix of the magic is also a suffix of it (its first byte is unique),
-      // so the held-back bytes are frame bytes and the search starts anew at this byte.
+      // Not a marker after all. No proper prefix of the magic is also a suffix of it (its first byte is
+      // unique), so the held-back bytes are frame bytes and the search starts anew at this byte.
       if (state_ == State::kAttached) {
-        ByteView held(reinterpret_cast<const std::byte*>(kMarkerMagic.data()), matched_);  // SAFETY: bytes alias
+        ByteView held(reinterpret_cast<const std::byte*>(kMarkerMagic.data()),
+                      matched_);  // SAFETY: bytes alias
         if (auto fed = feed(held, handler); !fed.ok()) outcome = std::move(fed);
       }
       clean = i;
@@ -115,12 +123,12 @@ Result<void> Mux::scan_marker(ByteView bytes, MuxHandler& handler) {
       --i;
       continue;
     }
-    // Inside the body of a marker. A new magic in here means that the marker itself was cut; the body holds random
-    // bytes, so the only way to tell is to look for the whole magic at its end.
+    // Inside the body of a marker. A new magic in here means that the marker itself was cut; the body holds
+    // random bytes, so the only way to tell is to look for the whole magic at its end.
     body_.push_back(bytes[i]);
     clean = i + 1;
-    if (body_.size() >= kMarkerMagic.size() &&
-        std::memcmp(body_.data() + body_.size() - kMarkerMagic.size(), kMarkerMagic.data(), kMarkerMagic.size()) == 0) {
+    if (body_.size() >= kMarkerMagic.size() && std::memcmp(body_.data() + body_.size() - kMarkerMagic.size(),
+                                                           kMarkerMagic.data(), kMarkerMagic.size()) == 0) {
       body_.clear();
       continue;
     }
@@ -129,7 +137,9 @@ Result<void> Mux::scan_marker(ByteView bytes, MuxHandler& handler) {
     if (!decode_marker_body(body_.data(), marker)) {
       // A cut marker with the next one behind it: the body may end in the beginning of the next magic.
       matched_ = kMarkerMagic.size() - 1;
-      while (matched_ > 0 && std::memcmp(body_.data() + body_.size() - matched_, kMarkerMagic.data(), matched_) != 0) --matched_;
+      while (matched_ > 0 &&
+             std::memcmp(body_.data() + body_.size() - matched_, kMarkerMagic.data(), matched_) != 0)
+        --matched_;
       body_.clear();
       continue;
     }
@@ -137,7 +147,8 @@ Result<void> Mux::scan_marker(ByteView bytes, MuxHandler& handler) {
     matched_ = 0;
     streams_.clear();
     partial_.clear();
-    out_.clear();  // an answer to the old attachment is of no use; a frame that is half written is skipped by the peer
+    out_.clear();  // an answer to the old attachment is of no use; a frame that is half written is skipped by
+                   // the peer
     out_begin_ = 0;
     highest_seen_ = 0;
     marker_ = marker;
@@ -176,7 +187,8 @@ Result<void> Mux::feed(ByteView bytes, MuxHandler& handler) {
     partial_.insert(partial_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(take));
     bytes = bytes.subspan(take);
     if (partial_.size() < want || want == kHeaderBytes) {
-      if (partial_.size() == kHeaderBytes && want == kHeaderBytes && !decode_header(partial_.data(), header)) {
+      if (partial_.size() == kHeaderBytes && want == kHeaderBytes &&
+          !decode_header(partial_.data(), header)) {
         return fail("malformed frame header");
       }
       continue;
@@ -235,7 +247,8 @@ Result<void> Mux::on_frame(const FrameHeader& header, ByteView frame, MuxHandler
     case FrameKind::kCredit: {
       if (payload.size() != 4) return fail("malformed credit");
       auto credit = load_le<std::uint32_t>(payload.data());
-      if (credit > kWindowBytes || stream->send_window + credit > kWindowBytes) return fail("too much credit");
+      if (credit > kWindowBytes || stream->send_window + credit > kWindowBytes)
+        return fail("too much credit");
       stream->send_window += credit;
       handler.on_credit(header.stream);
       return {};
@@ -256,21 +269,25 @@ Result<void> Mux::on_frame(const FrameHeader& header, ByteView frame, MuxHandler
       streams_.erase(header.stream);
       handler.on_reset(header.stream);
       return {};
-    case FrameKind::kOpen: break;
+    case FrameKind::kOpen:
+      break;
   }
   return fail("unknown frame kind");
 }
 
 Result<StreamId> Mux::open(ByteView request) {
-  if (state_ != State::kAttached) return make_error(Code::kUnavailable, "wire.not_attached", "the channel is not attached");
+  if (state_ != State::kAttached)
+    return make_error(Code::kUnavailable, "wire.not_attached", "the channel is not attached");
   if (streams_.size() >= limits_.max_streams) {
-    return make_error(Code::kResourceExhausted, "wire.too_many_streams", "too many calls at once on this channel; end some");
+    return make_error(Code::kResourceExhausted, "wire.too_many_streams",
+                      "too many calls at once on this channel; end some");
   }
   if (request.size() > kMaxMessageBytes) {
     return make_error(Code::kInvalidArgument, "wire.message_too_large", "a request may have at most 64 KiB");
   }
   if (find_marker_magic(request) != kNoMarker) {
-    return make_error(Code::kInvalidArgument, "wire.forbidden_bytes", "the request contains the reserved byte sequence");
+    return make_error(Code::kInvalidArgument, "wire.forbidden_bytes",
+                      "the request contains the reserved byte sequence");
   }
   StreamId stream = next_stream_++;
   streams_.try_emplace(stream);
@@ -283,16 +300,20 @@ std::size_t Mux::writable(StreamId stream) const {
   return it == streams_.end() || it->second.ended_here ? 0 : it->second.send_window;
 }
 
-bool Mux::can_send_message(StreamId stream, std::size_t size) const { return writable(stream) >= size + kMessageCost; }
+bool Mux::can_send_message(StreamId stream, std::size_t size) const {
+  return writable(stream) >= size + kMessageCost;
+}
 
 Result<void> Mux::send_message(StreamId stream, ByteView message) {
   if (message.size() > kMaxMessageBytes) {
     return make_error(Code::kInvalidArgument, "wire.message_too_large", "a message may have at most 64 KiB");
   }
   if (role_ == Role::kInitiator && find_marker_magic(message) != kNoMarker) {
-    return make_error(Code::kInvalidArgument, "wire.forbidden_bytes", "the message contains the reserved byte sequence");
+    return make_error(Code::kInvalidArgument, "wire.forbidden_bytes",
+                      "the message contains the reserved byte sequence");
   }
-  if (!can_send_message(stream, message.size())) return make_error(Code::kUnavailable, "wire.no_credit", "the stream has no window left");
+  if (!can_send_message(stream, message.size()))
+    return make_error(Code::kUnavailable, "wire.no_credit", "the stream has no window left");
   find(stream)->send_window -= message.size() + kMessageCost;
   emit(FrameKind::kMessage, stream, 0, message);
   return {};
@@ -305,8 +326,10 @@ std::size_t Mux::send_data(StreamId stream, std::uint8_t channel, ByteView data)
   for (ByteView rest = data.first(total); !rest.empty();) {
     std::size_t take = std::min(rest.size(), kMaxDataBytes);
     if (role_ == Role::kInitiator) {
-      // Looks a little beyond the cut, so that a magic that straddles two frames is no concern: they are apart anyway.
-      if (std::size_t at = find_marker_magic(rest.first(take)); at != kNoMarker) take = at + kMarkerMagic.size() / 2;
+      // Looks a little beyond the cut, so that a magic that straddles two frames is no concern: they are
+      // apart anyway.
+      if (std::size_t at = find_marker_magic(rest.first(take)); at != kNoMarker)
+        take = at + kMarkerMagic.size() / 2;
     }
     emit(FrameKind::kData, stream, channel, rest.first(take));
     rest = rest.subspan(take);
@@ -361,7 +384,9 @@ void Mux::emit(FrameKind kind, StreamId stream, std::uint8_t channel, ByteView p
   emit_raw(&trailer, 1);
 }
 
-void Mux::emit_raw(const std::byte* at, std::size_t size) { out_.insert(out_.end(), at, at + size); }
+void Mux::emit_raw(const std::byte* at, std::size_t size) {
+  out_.insert(out_.end(), at, at + size);
+}
 
 Mux::Stream* Mux::find(StreamId stream) {
   auto it = streams_.find(stream);

@@ -5,13 +5,13 @@
 // The owner moves bytes: what it reads goes into receive(), what pending_output() shows is written and then
 // reported with consumed(). Events come out through MuxHandler, during receive() only.
 //
-// Roles. The initiator attaches (attach() sends the resync marker), opens streams and cancels them. The acceptor
-// answers. At every attachment all older streams are gone on both sides: the acceptor learns of it by
-// on_attached(), and the initiator starts with none.
+// Roles. The initiator attaches (attach() sends the resync marker), opens streams and cancels them. The
+// acceptor answers. At every attachment all older streams are gone on both sides: the acceptor learns of it
+// by on_attached(), and the initiator starts with none.
 //
-// Flow control. Each direction of a stream has a window of kWindowBytes. MESSAGE and DATA use it up (a message costs
-// its size plus kMessageCost); the receiver gives it back with grant() once it has consumed an event. Nobody can
-// make the peer buffer more than window × streams.
+// Flow control. Each direction of a stream has a window of kWindowBytes. MESSAGE and DATA use it up (a
+// message costs its size plus kMessageCost); the receiver gives it back with grant() once it has consumed an
+// event. Nobody can make the peer buffer more than window × streams.
 //
 // Failure. receive() returns an error when the peer broke the protocol; the mux is then dead until the next
 // attach() (initiator) or until a marker arrives (acceptor, which never fails for good).
@@ -41,8 +41,8 @@ inline constexpr std::size_t kMaxDataBytes = 32u << 10;
 
 struct MuxLimits {
   std::size_t max_streams = 256;
-  // An initiator that waits for the echo discards at most this much before it gives up (a frame that was cut, and
-  // what the guest had queued).
+  // An initiator that waits for the echo discards at most this much before it gives up (a frame that was cut,
+  // and what the guest had queued).
   std::size_t max_discard_bytes = 64u << 20;
 };
 
@@ -72,7 +72,8 @@ class Mux {
   // Errors: wire.protocol (with the offset in the stream), wire.no_echo, wire.version.
   Result<void> receive(ByteView bytes, MuxHandler& handler);
 
-  // Initiator. Errors: wire.not_attached, wire.too_many_streams, wire.message_too_large, wire.forbidden_bytes.
+  // Initiator. Errors: wire.not_attached, wire.too_many_streams, wire.message_too_large,
+  // wire.forbidden_bytes.
   Result<StreamId> open(ByteView request);
 
   // Bytes of window left for sending on `stream`; 0 when it is gone or ended.
@@ -86,7 +87,8 @@ class Mux {
   // No more from this side. The acceptor's END closes the stream.
   void end(StreamId stream, ByteView status = {});
   void reset(StreamId stream);
-  // The owner consumed `bytes` of received DATA, or one received message of that size (`message` true adds its cost).
+  // The owner consumed `bytes` of received DATA, or one received message of that size (`message` true adds
+  // its cost).
   void grant(StreamId stream, std::size_t bytes);
   void grant_message(StreamId stream, std::size_t size) { grant(stream, size + kMessageCost); }
 

@@ -15,8 +15,13 @@ struct Recorder : MuxHandler {
   std::string data;
   StreamId last = 0;
   void on_attached(const Marker& m) override { log += "A" + std::to_string(m.generation) + " "; }
-  void on_open(StreamId s, ByteView r) override { last = s; log += "O" + std::to_string(s) + ":" + to_text(r) + " "; }
-  void on_message(StreamId s, ByteView m) override { log += "M" + std::to_string(s) + ":" + to_text(m) + " "; }
+  void on_open(StreamId s, ByteView r) override {
+    last = s;
+    log += "O" + std::to_string(s) + ":" + to_text(r) + " ";
+  }
+  void on_message(StreamId s, ByteView m) override {
+    log += "M" + std::to_string(s) + ":" + to_text(m) + " ";
+  }
   void on_data(StreamId, std::uint8_t, ByteView d) override { data += to_text(d); }
   void on_end(StreamId s, ByteView p) override { log += "E" + std::to_string(s) + ":" + to_text(p) + " "; }
   void on_reset(StreamId s) override { log += "R" + std::to_string(s) + " "; }
@@ -125,7 +130,8 @@ TEST_F(Pair, UserDataThatContainsTheMarkerIsOnlyData) {
   encode_marker(kMarkerMagic, Marker{nonce(66), 99, kProtocolVersion}, marker);
   std::string evil;
   for (int i = 0; i < 50; ++i) {
-    evil += std::string(static_cast<std::size_t>(i), 'a') + to_text(marker) + to_text(ByteView(marker).first(static_cast<std::size_t>(i % 17)));
+    evil += std::string(static_cast<std::size_t>(i), 'a') + to_text(marker) +
+            to_text(ByteView(marker).first(static_cast<std::size_t>(i % 17)));
   }
   for (std::size_t sent = 0; sent < evil.size();) {
     sent += host.send_data(s, 0, as_bytes(evil).subspan(sent));
@@ -200,13 +206,27 @@ struct Hostile : Pair {
   }
 };
 
-TEST_F(Hostile, FrameOfAnotherAttachmentIsRefused) { refuse(frame({nonce(2), 0, s, FrameKind::kData, 1}, "late")); }
-TEST_F(Hostile, GuestMayNotOpenCalls) { refuse(frame({nonce(1), 0, 7, FrameKind::kOpen, 0}, "hi")); }
-TEST_F(Hostile, UnknownStreamIsRefused) { refuse(frame({nonce(1), 0, 1000, FrameKind::kData, 1}, "x")); }
-TEST_F(Hostile, StreamZeroIsRefused) { refuse(frame({nonce(1), 0, 0, FrameKind::kData, 1}, "x")); }
-TEST_F(Hostile, EmptyDataIsRefused) { refuse(frame({nonce(1), 0, s, FrameKind::kData, 1}, "")); }
-TEST_F(Hostile, BadTrailerIsRefused) { refuse(frame({nonce(1), 0, s, FrameKind::kData, 1}, "x", std::byte{1})); }
-TEST_F(Hostile, BadCreditIsRefused) { refuse(frame({nonce(1), 0, s, FrameKind::kCredit, 0}, "xyz")); }
+TEST_F(Hostile, FrameOfAnotherAttachmentIsRefused) {
+  refuse(frame({nonce(2), 0, s, FrameKind::kData, 1}, "late"));
+}
+TEST_F(Hostile, GuestMayNotOpenCalls) {
+  refuse(frame({nonce(1), 0, 7, FrameKind::kOpen, 0}, "hi"));
+}
+TEST_F(Hostile, UnknownStreamIsRefused) {
+  refuse(frame({nonce(1), 0, 1000, FrameKind::kData, 1}, "x"));
+}
+TEST_F(Hostile, StreamZeroIsRefused) {
+  refuse(frame({nonce(1), 0, 0, FrameKind::kData, 1}, "x"));
+}
+TEST_F(Hostile, EmptyDataIsRefused) {
+  refuse(frame({nonce(1), 0, s, FrameKind::kData, 1}, ""));
+}
+TEST_F(Hostile, BadTrailerIsRefused) {
+  refuse(frame({nonce(1), 0, s, FrameKind::kData, 1}, "x", std::byte{1}));
+}
+TEST_F(Hostile, BadCreditIsRefused) {
+  refuse(frame({nonce(1), 0, s, FrameKind::kCredit, 0}, "xyz"));
+}
 TEST_F(Hostile, CreditBeyondTheWindowIsRefused) {
   refuse(frame({nonce(1), 0, s, FrameKind::kCredit, 0}, std::string("\x01\0\0\0", 4)));
 }
@@ -218,7 +238,8 @@ TEST_F(Hostile, HugeLengthIsRefusedBeforeAnythingIsBuffered) {
 TEST_F(Hostile, OverrunOfTheWindowIsRefused) {
   std::string chunk(60'000, 'x');
   Result<void> result;
-  for (int i = 0; i < 5 && result.ok(); ++i) result = host.receive(frame({nonce(1), 0, s, FrameKind::kData, 1}, chunk), at_host);
+  for (int i = 0; i < 5 && result.ok(); ++i)
+    result = host.receive(frame({nonce(1), 0, s, FrameKind::kData, 1}, chunk), at_host);
   EXPECT_EQ(result.error().reason, "wire.protocol");
 }
 TEST_F(Hostile, DataAfterEndOfTheStreamIsIgnoredAsACrossing) {

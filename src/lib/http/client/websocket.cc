@@ -148,7 +148,9 @@ Task<Result<void>> WebSocket::send(ByteView data, bool binary) {
   co_return Result<void>();
 }
 
-bool WebSocket::sending() const { return state_->writing; }
+bool WebSocket::sending() const {
+  return state_->writing;
+}
 Task<Result<void>> WebSocket::send_text(std::string_view text) {
   return send(as_bytes(text), false);
 }

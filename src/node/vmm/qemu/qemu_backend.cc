@@ -18,8 +18,8 @@
 namespace space::node::vmm::qemu {
 namespace {
 
-// Beside the guest's memory: the program, its heap and stacks. An allowance, not a measurement: page cache that the
-// machine caused counts too, but the kernel takes that back.
+// Beside the guest's memory: the program, its heap and stacks. An allowance, not a measurement: page cache
+// that the machine caused counts too, but the kernel takes that back.
 constexpr std::uint64_t kProgramBytes = 96 * kMiB;
 constexpr std::uint64_t kBytesPerVcpu = 16 * kMiB;
 // Main loop, RCU, signals, and up to 64 disk workers, which QEMU can't do without once it wants one more.
