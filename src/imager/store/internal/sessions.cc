@@ -13,11 +13,6 @@ std::string version_name(const std::string& head, std::uint64_t version) {
   return fmt::format("{}/{}", head, version);
 }
 
-// Another writer's version stands, ours may or may not: read what is there.
-bool lost(const Error& error) {
-  return error.reason == "blob.conflict" || error.reason == "blob.overtaken";
-}
-
 Damage head_damage(const SessionId& session, Damage::Kind kind, std::string object, std::string detail) {
   return Damage{kind, std::move(object), std::move(detail), session, {}};
 }
@@ -146,7 +141,7 @@ Result<bool> Sessions::create(const Keys& keys, const SessionId& session) {
     HeadRecord head;
     head.session = session;
     auto swapped = swap(keys, session, 0, head);
-    if (!swapped.ok() && !lost(swapped.error())) return std::move(swapped).error();
+    if (!swapped.ok() && swapped.error().reason != "blob.conflict") return std::move(swapped).error();
     fresh = swapped.ok();
     existing = read(keys, session, Tombstones::kShown);
     if (!existing.ok()) return std::move(existing).error();
@@ -157,7 +152,7 @@ Result<bool> Sessions::create(const Keys& keys, const SessionId& session) {
   }
   if (existing->version == 1) {
     auto second = swap(keys, session, 1, existing->head);
-    if (!second.ok() && !lost(second.error())) return std::move(second).error();
+    if (!second.ok() && second.error().reason != "blob.conflict") return std::move(second).error();
   }
   return fresh;
 }
@@ -173,8 +168,7 @@ Result<std::string> Sessions::write_checkpoint(const Keys& keys, const SessionId
   return hex;
 }
 
-Result<SessionState> Sessions::change(const Keys& keys, const SessionId& session, const Change& change,
-                                      Again again) {
+Result<SessionState> Sessions::change(const Keys& keys, const SessionId& session, const Change& change) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     SPACE_TRY(auto state, read(keys, session));
     if (!state.damage.empty()) {
@@ -195,10 +189,6 @@ Result<SessionState> Sessions::change(const Keys& keys, const SessionId& session
     }
     if (swapped.error().reason == "blob.uncertain") {
       return make_error(Code::kUnavailable, "store.uncertain", swapped.error().message);
-    }
-    if (swapped.error().reason == "blob.overtaken") {
-      if (again == Again::kAllowed) continue;
-      return make_error(Code::kUnavailable, "store.overtaken", swapped.error().message);
     }
     if (swapped.error().reason != "blob.conflict") return std::move(swapped).error();
   }
