@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "imager/store/testing/harness.h"
@@ -325,6 +327,34 @@ TEST(Store, ManyReadersOfOneFrameCauseOneRead) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(good, 8);
   EXPECT_LE(h.files.reads() - reads, 2u);  // the pack's header and the frame
+}
+
+TEST(Store, WritersOfOneSessionAllCommitAndNoSnapshotLosesItsPacks) {
+  Harness h;
+  std::mutex mutex;
+  std::map<SnapshotId, std::uint64_t> committed;
+  std::vector<std::thread> writers;
+  for (std::uint64_t writer = 0; writer < 4; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (std::uint64_t i = 0; i < 10; ++i) {
+        std::uint64_t tag = writer * 100 + i + 1;
+        for (;;) {
+          auto taken = take(*h.store, ingest_options(kA, {}), {{MapKind::kMemory, writer, page_of(tag)}});
+          if (!taken.ok() && taken.error().reason == "store.conflict") continue;
+          std::lock_guard lock(mutex);
+          ASSERT_TRUE(taken.ok() || taken.error().reason == "store.uncertain") << taken.error().describe();
+          if (taken.ok()) committed[taken->id] = tag;
+          break;
+        }
+      }
+    });
+  }
+  for (auto& writer : writers) writer.join();
+  auto listed = h.store->list(kTenant, kA);
+  ASSERT_OK(listed);
+  EXPECT_EQ(listed->size(), committed.size());
+  for (auto [id, tag] : committed) EXPECT_TRUE(page_is(*h.store, id, tag / 100, page_of(tag))) << tag;
+  EXPECT_TRUE(h.store->check(CheckDepth::kEverything)->damage.empty());
 }
 
 TEST(Store, ReservedSpaceIsNotGivenTwice) {

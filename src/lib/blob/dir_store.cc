@@ -141,9 +141,17 @@ class DirStore final : public ObjectStore {
     files_.unlink(temporary).ignore("sweep_temporary() removes what stays");
     if (!linked.ok()) {
       if (has_reason(linked.error(), "blob.exists")) return conflict(name, expected);
+      if (has_reason(linked.error(), "blob.io")) return uncertain(linked.error(), name);
       return std::move(linked).error();
     }
     auto after = head_versions(name);
+    auto standing = [&] {
+      return std::binary_search(after->begin(), after->end(), version) &&
+             (expected == 0 || std::binary_search(after->begin(), after->end(), expected));
+    };
+    // A listing isn't taken at one instant: what looks like a gap may be a newer version that it missed. A
+    // second one, begun after the gap was seen, has it.
+    if (after.ok() && !standing()) after = head_versions(name);
     if (!after.ok()) return uncertain(after.error(), name);
     std::uint64_t newest = after->empty() ? 0 : after->back();
     // A number is cleared away only once two newer ones exist. So with none or one above ours, ours was never

@@ -133,7 +133,10 @@ Result<std::shared_ptr<const Keys>> KeyRings::load(const TenantId& tenant, bool 
       fresh.entries.push_back(std::move(entry));
     }
     auto swapped = objects_.swap_head(ring_name(tenant), 0, encode_ring(fresh));
-    if (!swapped.ok() && swapped.error().reason != "blob.conflict") return std::move(swapped).error();
+    if (!swapped.ok() && swapped.error().reason != "blob.conflict" &&
+        swapped.error().reason != "blob.overtaken") {
+      return std::move(swapped).error();
+    }
     SPACE_TRY(auto again, objects_.read_head(ring_name(tenant)));  // ours or the one that was faster
     head = std::move(again);
     if (!head) return make_error(Code::kAborted, "store.conflict", "the key ring vanished");

@@ -399,8 +399,9 @@ Result<SnapshotInfo> IngestImpl::publish(RootRecord& root) {
   SPACE_TRY(Bytes object, seal_record(*access_.own, core_.random, ObjectKind::kRoot, name, root));
   SPACE_CHECK_OK(put_object(name, object));
   stats_.node_bytes += object.size();
-  auto changed =
-      sessions_.change(*access_.own, options_.session, [&](HeadRecord& head, const History&) -> Result<void> {
+  auto changed = sessions_.change(
+      *access_.own, options_.session,
+      [&](HeadRecord& head, const History&) -> Result<void> {
         SPACE_CHECK_OK(check_fencing(head, options_.writer));
         if (head.generation > generation_ || head.base_generation > base_generation_) {
           return make_error(Code::kAborted, "store.generation_old",
@@ -408,7 +409,18 @@ Result<SnapshotInfo> IngestImpl::publish(RootRecord& root) {
         }
         head.changes.push_back({root.info, std::nullopt});
         return {};
-      });
+      },
+      Sessions::Again::kForbidden);
+  if (!changed.ok() && changed.error().reason == "store.overtaken") {
+    // Others have written on. If their history has this snapshot, it is committed; else leave all where it
+    // is.
+    settled_ = true;
+    auto now = sessions_.read(*access_.own, options_.session);
+    if (!now.ok() || !now->history.find(id_)) {
+      return make_error(Code::kUnavailable, "store.uncertain", changed.error().message);
+    }
+    changed = std::move(now);
+  }
   if (!changed.ok()) {
     settled_ = changed.error().reason == "store.uncertain";
     Error error = std::move(changed).error();

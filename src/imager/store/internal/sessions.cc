@@ -13,6 +13,11 @@ std::string version_name(const std::string& head, std::uint64_t version) {
   return fmt::format("{}/{}", head, version);
 }
 
+// Another writer's version stands, ours may or may not: read what is there.
+bool lost(const Error& error) {
+  return error.reason == "blob.conflict" || error.reason == "blob.overtaken";
+}
+
 Damage head_damage(const SessionId& session, Damage::Kind kind, std::string object, std::string detail) {
   return Damage{kind, std::move(object), std::move(detail), session, {}};
 }
@@ -102,7 +107,10 @@ Result<SessionState> Sessions::read(const Keys& keys, const SessionId& session, 
     std::vector<Damage> damage;
     std::uint64_t newest = versions.back();
     if (newest > 1 && !std::ranges::binary_search(versions, newest - 1)) {
-      // Two versions are always kept: the newest was taken away, or the one before.
+      // Two versions are always kept: the newest was taken away, or the one before. Unless the head moved
+      // while it was listed.
+      SPACE_TRY(auto again, core_.objects.head_versions(name));
+      if (again != versions && attempt < kMaxAttempts) continue;
       damage.push_back(head_damage(session, Damage::Kind::kMissing, name,
                                    fmt::format("a version beside {} was taken away", newest)));
     }
@@ -141,7 +149,7 @@ Result<bool> Sessions::create(const Keys& keys, const SessionId& session) {
     HeadRecord head;
     head.session = session;
     auto swapped = swap(keys, session, 0, head);
-    if (!swapped.ok() && swapped.error().reason != "blob.conflict") return std::move(swapped).error();
+    if (!swapped.ok() && !lost(swapped.error())) return std::move(swapped).error();
     fresh = swapped.ok();
     existing = read(keys, session, Tombstones::kShown);
     if (!existing.ok()) return std::move(existing).error();
@@ -152,7 +160,7 @@ Result<bool> Sessions::create(const Keys& keys, const SessionId& session) {
   }
   if (existing->version == 1) {
     auto second = swap(keys, session, 1, existing->head);
-    if (!second.ok() && second.error().reason != "blob.conflict") return std::move(second).error();
+    if (!second.ok() && !lost(second.error())) return std::move(second).error();
   }
   return fresh;
 }
@@ -168,7 +176,8 @@ Result<std::string> Sessions::write_checkpoint(const Keys& keys, const SessionId
   return hex;
 }
 
-Result<SessionState> Sessions::change(const Keys& keys, const SessionId& session, const Change& change) {
+Result<SessionState> Sessions::change(const Keys& keys, const SessionId& session, const Change& change,
+                                      Again again) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     SPACE_TRY(auto state, read(keys, session));
     if (!state.damage.empty()) {
@@ -189,6 +198,10 @@ Result<SessionState> Sessions::change(const Keys& keys, const SessionId& session
     }
     if (swapped.error().reason == "blob.uncertain") {
       return make_error(Code::kUnavailable, "store.uncertain", swapped.error().message);
+    }
+    if (swapped.error().reason == "blob.overtaken") {
+      if (again == Again::kAllowed) continue;
+      return make_error(Code::kUnavailable, "store.overtaken", swapped.error().message);
     }
     if (swapped.error().reason != "blob.conflict") return std::move(swapped).error();
   }

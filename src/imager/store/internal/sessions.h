@@ -57,8 +57,12 @@ class Sessions {
 
   // Reads, lets `change` alter the head (and append to head.changes), swaps; again when another was faster.
   // Errors: those of `change`; store.corrupt when the head is damaged; store.uncertain; store.conflict.
+  // After blob.overtaken the change may be in the head or not: kAllowed makes it again, for changes that do
+  // no harm twice; kForbidden returns store.overtaken.
+  enum class Again : std::uint8_t { kAllowed, kForbidden };
   using Change = std::function<Result<void>(HeadRecord&, const History&)>;
-  Result<SessionState> change(const Keys& keys, const SessionId& session, const Change& change);
+  Result<SessionState> change(const Keys& keys, const SessionId& session, const Change& change,
+                              Again again = Again::kAllowed);
 
   // A new head with exactly these snapshots, oldest first, whatever is there.
   Result<void> rebuild(const Keys& keys, const SessionId& session, std::vector<SnapshotInfo> snapshots,
