@@ -112,6 +112,23 @@ TEST_F(MachineTest, AHostThatGoesAndComesBackFindsItsCommand) {
   EXPECT_EQ(host[stream].data[1].substr(0, 14), "line 1\nline 2\n");
 }
 
+TEST_F(MachineTest, AnotherInitBecomesPidOneAndSparesTheDaemon) {
+  Machine machine({.kernel_arguments = "space.init=systemd"});
+  HostSide host(machine.connect());
+  EXPECT_EQ(host.call(shell("c1", "head -c 18 /proc/1/cmdline | tail -c 10; echo; cat /proc/self/cgroup"))
+                .data[1]
+                .substr(0, 23),
+            "/sbin/init\n0::/commands");
+  // The daemon's name, which systemd spares: the parent of a command.
+  EXPECT_EQ(host.call(shell("c2", "head -c 1 /proc/$PPID/cmdline; cat /proc/$PPID/oom_score_adj")).data[1],
+            "@-1000\n");
+  // An orphan is collected by the daemon: nothing of it is left.
+  host.call(shell("c3", "(sleep 0 & ) ; true"));
+  EXPECT_EQ(host.call(shell("c4", "ps | grep -c '[Z]  *.sleep'")).data[1], "0\n");
+  EXPECT_EQ(host.call(guestapi::ShutdownT{}).reason(), "ok");
+  EXPECT_TRUE(machine.wait_for_end());
+}
+
 TEST_F(MachineTest, ABrokenRootDiskEndsTheMachineWithAReason) {
   Machine machine({.kernel_arguments = "space.root=/dev/ram7"});
   EXPECT_TRUE(machine.wait_for_end());

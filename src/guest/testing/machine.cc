@@ -76,6 +76,12 @@ std::uint64_t tsc_khz() {
   return (second.ticks - first.ticks) * 1'000'000 / static_cast<std::uint64_t>(ns);
 }
 
+// What stands for systemd: it waits, and ends the machine at the signal that means reboot.target.
+constexpr std::string_view kOtherInit =
+    "#!/bin/sh\n"
+    "trap 'busybox reboot -f' 39\n"
+    "while :; do sleep 0.1; done\n";
+
 void make_root(const std::string& root) {
   for (const char* directory : {"bin", "sbin", "etc", "proc", "sys", "dev", "run", "tmp", "root"}) {
     EXPECT_TRUE(os::make_directories(root + "/" + directory, 0755).ok());
@@ -87,6 +93,7 @@ void make_root(const std::string& root) {
         "touch", "kill", "printf", "setsid", "seq",      "tty", "ifconfig", "stat"}) {
     EXPECT_EQ(::symlink("busybox", (root + "/bin/" + tool).c_str()), 0);
   }
+  EXPECT_TRUE(os::write_file_atomic(root + "/sbin/init", kOtherInit, os::Durability::kBuffered, 0755).ok());
   EXPECT_TRUE(os::write_file_atomic(root + "/etc/passwd",
                                     "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000::/tmp:/bin/sh\n",
                                     os::Durability::kBuffered, 0644)
