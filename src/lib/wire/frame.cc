@@ -53,6 +53,7 @@ bool decode_marker_body(const std::byte* in32, Marker& out) {
 }
 
 std::size_t find_marker_magic(ByteView bytes) {
+  if (bytes.empty()) return kNoMarker;  // memmem takes no null pointer
   const void* hit = memmem(bytes.data(), bytes.size(), kMarkerMagic.data(), kMarkerMagic.size());
   return hit == nullptr ? kNoMarker
                         : static_cast<std::size_t>(static_cast<const std::byte*>(hit) - bytes.data());

@@ -13,7 +13,7 @@
 namespace space::node::tmpl {
 namespace {
 
-constexpr std::uint64_t kBytes = 64 * kMiB;
+constexpr std::uint64_t kBytes = 256 * kMiB;
 
 // A tree with the kinds of file that a root has. Returns its number of inodes.
 std::uint64_t make_tree(const TestDir& root) {
@@ -67,7 +67,7 @@ TEST(DiskImage, TreeThatDoesNotFitIsRefusedWithTheFieldToChange) {
   Reporter quiet({});
   const TestDir root;
   const TestDir out;
-  root.write("big", std::string(60u << 20, 'b'));
+  root.write("big", std::string(250u << 20, 'b'));
   const std::uint64_t inodes = fix_times(root.path(), 1).value();
   const auto image = make_disk_image(root.path(), inodes, out / "disk.img", kBytes, quiet);
   ASSERT_FALSE(image.ok());
