@@ -16,6 +16,18 @@ die() {
 
 need_root() { [ "$(id -u)" -eq 0 ] || die "$0 needs root: it installs packages, and the platform makes namespaces and cgroups"; }
 
+# What to show of the log of something that failed: of ctest, the output of the tests that failed and their names.
+end_of() {
+  local summary
+  summary=$(grep -an ' tests failed out of ' "$1" | tail -n 1 | cut -d: -f1) || true
+  if [ -z "$summary" ]; then
+    tail -n 40 "$1"
+  else
+    sed -n '/\*\*\*/,/^ *Start /p' "$1" | grep -av '^ *Start ' | tail -n 150
+    tail -n "+$summary" "$1" | grep -av -e '^Label Time' -e 'sec\*proc'
+  fi
+}
+
 # step NAME TITLE COMMAND...: runs the command with its output in build/log/NAME.log. While it runs, shows the newest line of
 # the log every 10 seconds; when it fails, the end of it. Returns the command's status.
 step() {
@@ -30,14 +42,14 @@ step() {
     sleep 0.2
     waited=$((waited + 1))
     if [ $((waited % 50)) -eq 0 ]; then
-      last=$(tail -c 400 "$log" | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-110) || true
+      last=$(tail -c 400 "$log" | tr '\r' '\n' | grep -av '^[[:space:]]*$' | tail -n 1 | cut -c 1-110) || true
       say "  ... ${last:-still running}"
     fi
   done
   wait "$pid" || status=$?
   if [ "$status" -ne 0 ]; then
     printf -- '----- the end of %s\n' "${log#"$ROOT"/}" >&2
-    tail -n 40 "$log" >&2
+    end_of "$log" >&2
     printf -- '-----\n' >&2
   fi
   return "$status"
