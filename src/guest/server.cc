@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest/server.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@ namespace {
 constexpr std::size_t kReadBytes = 64u << 10;
 // Reads in a row before other work gets its turn. A port gives at most a page at a time.
 constexpr int kReadsPerRound = 64;
+// How long a port without a host keeps its calls.
+constexpr std::chrono::milliseconds kHostGrace{500};
 }  // namespace
 
 void Server::open(os::Fd channel, ChannelKind kind, std::function<void()> closed) {
@@ -64,12 +67,7 @@ void Server::read_some() {
     }
     if (got <= 0) {
       more_to_read_ = false;
-      if (kind_ == ChannelKind::kPort) {
-        // Nobody is there; output for them would only wait. The next host begins with a marker.
-        detach_calls();
-        mux_.emplace(wire::Role::kAcceptor);
-        return;
-      }
+      if (kind_ == ChannelKind::kPort) return expect_host();
       auto closed = std::exchange(on_closed_, nullptr);
       close();
       if (closed) closed();
@@ -81,6 +79,21 @@ void Server::read_some() {
       if (!mux_->attached()) detach_calls();
     }
   }
+}
+
+// The kernel says that no host is connected. It may say so late: the news of a host that went and of the next
+// one that came travel through a work queue, and the marker of the next one can overtake both. So the
+// attachment, which a marker replaces anyway, is given up only when nobody is there some time later; then
+// output for it would only wait.
+void Server::expect_host() {
+  if (std::exchange(host_expected_, true)) return;
+  services_.loop.after(kHostGrace, [this] {
+    host_expected_ = false;
+    pollfd port{channel_.get(), 0, 0};
+    if (!channel_ || ::poll(&port, 1, 0) != 1 || (port.revents & POLLHUP) == 0) return;
+    detach_calls();
+    mux_.emplace(wire::Role::kAcceptor);
+  });
 }
 
 void Server::write_some() {

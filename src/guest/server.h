@@ -62,6 +62,7 @@ class Server final : public wire::MuxHandler, public CallHost {
  private:
   void on_channel(std::uint32_t events);
   void read_some();
+  void expect_host();
   void write_some();
   void pump_calls();
   void plan_round();
@@ -78,6 +79,7 @@ class Server final : public wire::MuxHandler, public CallHost {
   std::unordered_set<wire::StreamId> queued_;
   bool round_planned_ = false;
   bool more_to_read_ = false;
+  bool host_expected_ = false;
   std::function<void()> written_;
 };
 
