@@ -38,6 +38,12 @@ std::string kernel_image() {
   return {};
 }
 
+void write_manifest(const std::string& dir, const tmpl::Manifest& manifest) {
+  os::write_file_atomic(dir + "/" + tmpl::kManifestFile, tmpl::to_json(manifest), os::Durability::kBuffered,
+                        0644)
+      .value();
+}
+
 }  // namespace
 
 std::string QemuFixture::base_template() {
@@ -56,8 +62,12 @@ void QemuFixture::SetUp() {
 
 void QemuFixture::make_template(const std::string& dir) {
   if (std::string base = base_template(); !base.empty()) {
-    fs::remove(dir);
-    fs::create_directory_symlink(base, dir);
+    // The same files under the name that the tests use.
+    for (const char* file : {tmpl::kDiskFile, tmpl::kKernelFile, tmpl::kInitramfsFile})
+      fs::create_symlink(base + "/" + file, dir + "/" + file);
+    tmpl::Manifest manifest = *tmpl::load_manifest(base);
+    manifest.name = "test";
+    write_manifest(dir, manifest);
     return;
   }
   std::string root = dir_ + "/root";
@@ -81,9 +91,7 @@ void QemuFixture::make_template(const std::string& dir) {
   manifest.disk_bytes = kSmallDisk;
   manifest.recipe_digest = manifest.disk_sha256 = manifest.initramfs_sha256 = std::string(64, '0');
   manifest.kernel_version = "0";
-  os::write_file_atomic(dir + "/" + tmpl::kManifestFile, tmpl::to_json(manifest), os::Durability::kBuffered,
-                        0644)
-      .value();
+  write_manifest(dir, manifest);
 }
 
 Result<nodeapi::SandboxInfoT> QemuFixture::boot(const std::string& sandbox) {
