@@ -3,6 +3,7 @@
 // A private platform for one benchmark: `space up` on a fresh data directory and a free loopback port, and a
 // client of its API. Everything is gone when it ends. Resource type; blocking.
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/json/value.hpp>
 #include <functional>
 #include <memory>

@@ -2,6 +2,7 @@
 #pragma once
 // An open snapshot whose maps lie in memory: stands in for the store in tests of what serves it.
 
+#include <atomic>
 #include <cstring>
 
 #include "imager/store/store.h"
