@@ -36,7 +36,7 @@ step() {
   mkdir -p "$LOGS"
   log=$LOGS/$name.log
   say "$title"
-  "$@" >"$log" 2>&1 </dev/null &
+  "$@" >"$log" 2>&1 </dev/null 9>&- & # 9: a lock that a left-over process must not keep
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
